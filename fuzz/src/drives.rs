@@ -4,7 +4,8 @@
 //! 0 1 flags: 1 checksums are corrected on reads, 2 extended search
 //! then drives and their parts, in order, until another letter follows; numbers are little-endian
 //! 'D'  8 size in bytes   1 filler   1 length of the serial number   the serial number
-//! 'P'  8 offset on the drive        2 length                        that many bytes, or as many as are left
+//! 'P'  8 offset on the drive        2 length                        that many bytes, or as many
+//!                                                                   as are left
 //! ```
 
 use ondisk::ddf::Checksum;
@@ -48,7 +49,13 @@ pub fn decode(input: &[u8]) -> (u8, Vec<Disk>) {
                 let (serial, after) = after.split_at(after.len().min(usize::from(*len)));
                 let serial = String::from_utf8_lossy(serial).into_owned();
                 let seals = flags & SEAL != 0;
-                disks.push(Disk { size: number, filler: *filler, serial, parts: Vec::new(), seals });
+                disks.push(Disk {
+                    size: number,
+                    filler: *filler,
+                    serial,
+                    parts: Vec::new(),
+                    seals,
+                });
                 rest = after;
             }
             (b'P', [low, high, after @ ..]) => {
@@ -74,7 +81,9 @@ pub fn encode(flags: u8, disks: &[Disk]) -> Vec<u8> {
         let serial = &disk.serial.as_bytes()[..disk.serial.len().min(255)];
         input.extend([disk.filler, serial.len() as u8]);
         input.extend(serial);
-        for (at, bytes) in disk.parts.iter().flat_map(|(at, bytes)| without_filler(*at, bytes, disk.filler)) {
+        for (at, bytes) in
+            disk.parts.iter().flat_map(|(at, bytes)| without_filler(*at, bytes, disk.filler))
+        {
             input.push(b'P');
             input.extend(at.to_le_bytes());
             input.extend((bytes.len() as u16).to_le_bytes());
@@ -88,7 +97,8 @@ fn without_filler(at: u64, bytes: &[u8], filler: u8) -> Vec<(u64, &[u8])> {
     const SHORTEST: usize = 16;
     let mut parts = Vec::new();
     let mut index = 0;
-    while let Some(begin) = bytes[index..].iter().position(|byte| *byte != filler).map(|begin| index + begin)
+    while let Some(begin) =
+        bytes[index..].iter().position(|byte| *byte != filler).map(|begin| index + begin)
     {
         let mut end = begin + 1;
         let mut seen = end;
@@ -148,7 +158,11 @@ impl Disk {
     /// When the range is not on the drive: such a write is an error of the tested code.
     pub fn write(&mut self, at: ByteOffset, bytes: &[u8]) {
         let end = at.0.checked_add(bytes.len() as u64);
-        assert!(end.is_some_and(|end| end <= self.size), "a write of {} bytes at {at}", bytes.len());
+        assert!(
+            end.is_some_and(|end| end <= self.size),
+            "a write of {} bytes at {at}",
+            bytes.len()
+        );
         self.parts.push((at.0, bytes.to_vec()));
     }
 }
@@ -174,8 +188,15 @@ impl Sealer {
     /// Corrects the structure at the beginning.
     pub fn seal(&mut self, bytes: &mut [u8]) {
         const MD: u32 = 0xA92B_4EFC;
-        const DDF: [u32; 7] =
-            [0xDE11_DE11, 0xAD11_1111, 0x2222_2222, 0xDDDD_DDDD, 0x3333_3333, 0xABAD_B10C, 0x01DB_EEF0];
+        const DDF: [u32; 7] = [
+            0xDE11_DE11,
+            0xAD11_1111,
+            0x2222_2222,
+            0xDDDD_DDDD,
+            0x3333_3333,
+            0xABAD_B10C,
+            0x01DB_EEF0,
+        ];
         const DDF_RECORDS: [u32; 3] = [0xEEEE_EEEE, 0x5555_5555, 0x8888_8888];
         let first = word(bytes, 0);
         if bytes.len() > LONGEST_READ {
@@ -184,7 +205,9 @@ impl Sealer {
                 let end = bytes.len().min(at + 4096);
                 match word(bytes, at) {
                     MD => seal_md(&mut bytes[at..end]),
-                    _ if bytes[at..].starts_with(b"Intel Raid ISM") => seal_imsm(&mut bytes[at..end]),
+                    _ if bytes[at..].starts_with(b"Intel Raid ISM") => {
+                        seal_imsm(&mut bytes[at..end])
+                    }
                     _ => {}
                 }
             }
@@ -195,8 +218,10 @@ impl Sealer {
         } else if DDF.contains(&first.swap_bytes()) || DDF.contains(&first) {
             let is_big = DDF.contains(&first.swap_bytes());
             if first.swap_bytes() == DDF[0] || first == DDF[0] {
-                let blocks = bytes.get(134..136).and_then(|pair| pair.try_into().ok()).unwrap_or_default();
-                let blocks = if is_big { u16::from_be_bytes(blocks) } else { u16::from_le_bytes(blocks) };
+                let blocks =
+                    bytes.get(134..136).and_then(|pair| pair.try_into().ok()).unwrap_or_default();
+                let blocks =
+                    if is_big { u16::from_be_bytes(blocks) } else { u16::from_le_bytes(blocks) };
                 self.record_bytes = usize::from(blocks) * bytes.len();
             }
             seal_ddf(bytes, is_big);

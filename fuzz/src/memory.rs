@@ -53,12 +53,17 @@ impl Counting {
     }
 }
 
-// SAFETY: every request goes to the system's allocator as it came, or is refused with a null pointer, which the
-// contract allows; the counters are plain cells of the thread, which need neither allocation nor destruction.
+// SAFETY: every request goes to the system's allocator as it came, or is refused with a null
+// pointer, which the contract allows; the counters are plain cells of the thread, which need
+// neither allocation nor destruction.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about the layout are passed on.
-        if Counting::take(layout.size()) { unsafe { System.alloc(layout) } } else { std::ptr::null_mut() }
+        if Counting::take(layout.size()) {
+            unsafe { System.alloc(layout) }
+        } else {
+            std::ptr::null_mut()
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -71,7 +76,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         Counting::give(layout.size());
-        // SAFETY: the pointer came from the system's allocator with this layout, by the caller's promise.
+        // SAFETY: the pointer came from the system's allocator with this layout, by the caller's
+        // promise.
         unsafe { System.dealloc(pointer, layout) }
     }
 

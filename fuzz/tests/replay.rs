@@ -114,7 +114,10 @@ fn the_corpus_is_small_and_of_targets_that_there_are() {
         for entry in std::fs::read_dir(&root).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let target = fuzz::target(&name).unwrap_or_else(|| panic!("{kind}/{name}: no target"));
-            bytes += files(&folder(kind, &target)).iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+            bytes += files(&folder(kind, &target))
+                .iter()
+                .map(|(_, bytes)| bytes.len() as u64)
+                .sum::<u64>();
         }
     }
     assert!(bytes <= MOST_BYTES, "{bytes} bytes: merge the corpus (docs/develop/fuzzing.md)");

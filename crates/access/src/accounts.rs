@@ -144,8 +144,9 @@ impl Accounts {
     pub fn add(&mut self, name: &str, role: Role, password: Hash, must_change: bool) -> Result<()> {
         self.check_name(name)?;
         if self.by_name.len() >= MOST {
-            let sentence =
-                format!("there are {MOST} accounts already; remove one with 'softroc account remove NAME'");
+            let sentence = format!(
+                "there are {MOST} accounts already; remove one with 'softroc account remove NAME'"
+            );
             return Err(Error::new(ErrorKind::OutOfSpace, sentence));
         }
         let account = Account { role, enabled: true, must_change, password };
@@ -216,13 +217,15 @@ impl Accounts {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !begins || !name.chars().all(is_letter) || name.len() > LONGEST_NAME {
             let sentence = format!(
-                "'{name}' is not a valid account name; use at most {LONGEST_NAME} letters, digits, '-', '_' and '.'"
+                "'{name}' is not a valid account name; use at most {LONGEST_NAME} letters, digits, \
+                    '-', '_' and '.'"
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         match self.by_name.contains_key(name) {
             true => {
-                let sentence = format!("account '{name}' exists already; see 'softroc account list'");
+                let sentence =
+                    format!("account '{name}' exists already; see 'softroc account list'");
                 Err(Error::new(ErrorKind::NameTaken, sentence))
             }
             false => Ok(()),
@@ -235,7 +238,8 @@ impl Accounts {
         let is_one = self.by_name.get(but).is_some_and(is);
         if is_one && !self.by_name.iter().any(|(name, account)| name != but && is(account)) {
             let sentence = format!(
-                "'{but}' is the last administrator; add another one first with 'softroc account add NAME --role administrator'"
+                "'{but}' is the last administrator; add another one first with 'softroc account \
+                    add NAME --role administrator'"
             );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
@@ -255,7 +259,10 @@ fn info(name: &str, account: &Account) -> AccountInfo {
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("there is no account '{name}'; see 'softroc account list'"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there is no account '{name}'; see 'softroc account list'"),
+    )
 }
 
 impl Attempt {

@@ -35,7 +35,10 @@ macro_rules! actions {
             /// Whether a role may perform it.
             pub fn is_for(self, role: Role) -> bool {
                 let [read_only, operator, administrator] = match self {
-                    $(Action::$action => [yes!($read_only), yes!($operator), yes!($administrator)],)*
+                    $(
+                        Action::$action =>
+                            [yes!($read_only), yes!($operator), yes!($administrator)],
+                    )*
                 };
                 match role {
                     Role::ReadOnly => read_only,
@@ -164,7 +167,9 @@ impl Action {
             Command::DriveLocate { .. } => Action::DriveLocate,
             Command::VolumeAttach { .. } => Action::VolumeAttach,
             Command::VolumeDetach { .. } => Action::VolumeDetach,
-            Command::VolumeStart { accept_stale_parity: false, degraded: false, .. } => Action::VolumeStart,
+            Command::VolumeStart { accept_stale_parity: false, degraded: false, .. } => {
+                Action::VolumeStart
+            }
             Command::VolumeStart { .. } => Action::VolumeStartForced,
             Command::VolumePolicy(set) => {
                 let loses_flushes = set.write_mode == Some(WriteMode::AlwaysWriteBack);

@@ -30,15 +30,18 @@ impl Caller {
         if self.must_change && action != Action::OwnPassword {
             let account = self.account.as_deref().unwrap_or_default();
             return denied(format!(
-                "the password of '{account}' must be changed first; run 'softroc account set {account} --password-stdin'"
+                "the password of '{account}' must be changed first; run 'softroc account set \
+                    {account} --password-stdin'"
             ));
         }
         if action.is_for(self.role) {
             return Ok(());
         }
-        let least = Role::ALL.into_iter().find(|role| action.is_for(*role)).unwrap_or(Role::Administrator);
+        let least =
+            Role::ALL.into_iter().find(|role| action.is_for(*role)).unwrap_or(Role::Administrator);
         denied(format!(
-            "{} is {}, and '{action}' takes {least}; 'softroc account set NAME --role {least}' gives it",
+            "{} is {}, and '{action}' takes {least}; 'softroc account set NAME --role {least}' \
+                gives it",
             self.described(),
             self.role
         ))

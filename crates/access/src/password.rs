@@ -28,7 +28,12 @@ impl Password {
     /// A random password, without characters that look alike.
     pub fn from_random(bytes: &[u8]) -> Password {
         const LETTERS: &[u8] = b"abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
-        Password(bytes.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect())
+        Password(
+            bytes
+                .iter()
+                .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]))
+                .collect(),
+        )
     }
 
     /// The text, for hashing or to print it once.
@@ -44,7 +49,9 @@ impl Password {
         let wrong = |why: String| Err(Error::new(ErrorKind::Invalid, why));
         let length = self.0.chars().count();
         if length < SHORTEST || self.0.len() > LONGEST {
-            return wrong(format!("a password has {SHORTEST} to {LONGEST} characters; choose another one"));
+            return wrong(format!(
+                "a password has {SHORTEST} to {LONGEST} characters; choose another one"
+            ));
         }
         if self.0.eq_ignore_ascii_case(account) {
             return wrong("the password equals the account name; choose another one".to_owned());
@@ -101,7 +108,8 @@ impl Hash {
     /// # Errors
     /// When there is not enough memory, or the stored hash is invalid.
     pub fn is_of(&self, password: &Password) -> Result<bool> {
-        let unreadable = || Error::new(ErrorKind::Failed, "the stored password of the account is unreadable");
+        let unreadable =
+            || Error::new(ErrorKind::Failed, "the stored password of the account is unreadable");
         let salt = hex::read(&self.salt).ok_or_else(unreadable)?;
         let kept = hex::read(&self.argon2id).ok_or_else(unreadable)?;
         let cost = Cost { memory_kib: self.memory_kib, passes: self.passes };

@@ -61,7 +61,8 @@ impl Sessions {
         now_unix_s: u64,
     ) -> (SessionInfo, String) {
         self.end_idle(now_s);
-        let own = || self.open.iter().enumerate().filter(|(_, session)| session.info.account == account);
+        let own =
+            || self.open.iter().enumerate().filter(|(_, session)| session.info.account == account);
         if own().count() >= MOST_OF_AN_ACCOUNT
             && let Some((oldest, _)) = own().min_by_key(|(_, session)| session.used_s)
         {
@@ -109,7 +110,9 @@ impl Sessions {
 
     /// Closes the sessions of an account, optionally except one.
     pub fn close_of(&mut self, account: &str, but: Option<&str>) {
-        self.open.retain(|session| session.info.account != account || Some(session.info.id.as_str()) == but);
+        self.open.retain(|session| {
+            session.info.account != account || Some(session.info.id.as_str()) == but
+        });
     }
 
     fn end_idle(&mut self, now_s: u64) {
@@ -142,7 +145,10 @@ mod tests {
             .map(|number| sessions.open("ada", "here", [number; 32], 1 + u64::from(number), 0).1)
             .collect();
         assert!(sessions.of_token(&grace, 30).is_some());
-        assert!(sessions.of_token(&tokens[3], 30).is_none() && sessions.of_token(&tokens[4], 30).is_some());
+        assert!(
+            sessions.of_token(&tokens[3], 30).is_none()
+                && sessions.of_token(&tokens[4], 30).is_some()
+        );
         sessions.close_of("ada", None);
         assert_eq!(sessions.list(30).len(), 1);
     }

@@ -34,7 +34,9 @@ impl fmt::Display for Source {
         match self {
             Source::Local => f.write_str("control socket"),
             Source::V4(address) => write!(f, "{address}"),
-            Source::V6([a, b, c, d]) => write!(f, "{}/64", Ipv6Addr::new(*a, *b, *c, *d, 0, 0, 0, 0)),
+            Source::V6([a, b, c, d]) => {
+                write!(f, "{}/64", Ipv6Addr::new(*a, *b, *c, *d, 0, 0, 0, 0))
+            }
         }
     }
 }

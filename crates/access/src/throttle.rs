@@ -107,7 +107,9 @@ impl Throttle {
         tries.used_s = now_s;
         if !tries.was_right(name, now_s) {
             if tries.left == 0 {
-                return Err((tries.refilled_s + limits.source_interval_s).saturating_sub(now_s).max(1));
+                return Err((tries.refilled_s + limits.source_interval_s)
+                    .saturating_sub(now_s)
+                    .max(1));
             }
             tries.left -= 1;
         }
@@ -146,7 +148,8 @@ impl Throttle {
         let Some(tries) = self.sources.get(&source) else { return false };
         let is_empty = tries.left == 0 && now_s < tries.refilled_s + self.limits.source_interval_s;
         let waits = is_empty && !tries.was_right(name, now_s);
-        let locked = tries.names.get(key(name)).is_some_and(|failures| now_s < failures.locked_until_s);
+        let locked =
+            tries.names.get(key(name)).is_some_and(|failures| now_s < failures.locked_until_s);
         waits || locked
     }
 
@@ -186,7 +189,8 @@ impl Throttle {
     fn of(&mut self, source: Source, now_s: u64) -> &mut Tries {
         let limits = self.limits;
         if !self.sources.contains_key(&source) && self.sources.len() >= MOST_SOURCES {
-            let oldest = |(_, tries): &(&Source, &Tries)| (now_s < tries.known_until_s, tries.used_s);
+            let oldest =
+                |(_, tries): &(&Source, &Tries)| (now_s < tries.known_until_s, tries.used_s);
             let oldest = self.sources.iter().min_by_key(oldest).map(|(source, _)| *source);
             if let Some(source) = oldest {
                 self.sources.remove(&source);

@@ -35,17 +35,24 @@ const DRIVES: [&str; 8] = [
 
 /// A command of every kind; both forms of a command whose forms need different roles.
 fn commands() -> Vec<(serde_json::Value, &'static str)> {
-    let named =
-        |names: &[&'static str], fields: serde_json::Value| -> Vec<(serde_json::Value, &'static str)> {
-            let one = |name: &&'static str| {
-                let mut value = fields.clone();
-                value["command"] = json!(name);
-                (value, *name)
-            };
-            names.iter().map(one).collect()
+    let named = |names: &[&'static str],
+                 fields: serde_json::Value|
+     -> Vec<(serde_json::Value, &'static str)> {
+        let one = |name: &&'static str| {
+            let mut value = fields.clone();
+            value["command"] = json!(name);
+            (value, *name)
         };
-    let volumes =
-        ["volume-show", "volume-delete", "volume-forget", "volume-start", "volume-flush", "log-discard"];
+        names.iter().map(one).collect()
+    };
+    let volumes = [
+        "volume-show",
+        "volume-delete",
+        "volume-forget",
+        "volume-start",
+        "volume-flush",
+        "log-discard",
+    ];
     let tasks = ["task-show", "task-pause", "task-resume", "task-stop", "task-set"];
     let start = |what: &str| json!({"command": "task-start", "what": what, "volume": "v"});
     let mut all = [
@@ -74,8 +81,11 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
     all.extend(["check", "repair", "patrol", "rebuild"].map(|what| (start(what), "task-start")));
     all.extend(["init-full", "init-fast"].map(|what| (start(what), "task-start-init")));
     let forced = |flag: &str| json!({"command": "volume-start", "volume": "v", flag: true});
-    all.extend(["accept_stale_parity", "degraded"].map(|flag| (forced(flag), "volume-start-forced")));
-    let policy = |name: &str, value: &str| json!({"command": "volume-policy", "volume": "v", name: value});
+    all.extend(
+        ["accept_stale_parity", "degraded"].map(|flag| (forced(flag), "volume-start-forced")),
+    );
+    let policy =
+        |name: &str, value: &str| json!({"command": "volume-policy", "volume": "v", name: value});
     all.push((policy("write_mode", "always-write-back"), "volume-policy-unsafe"));
     all.push((policy("write_hole", "resync"), "volume-policy-unsafe"));
     all.push((policy("write_mode", "write-back"), "volume-policy"));
@@ -84,7 +94,8 @@ fn commands() -> Vec<(serde_json::Value, &'static str)> {
 
 /// The names of all commands, from the error message for an unknown one.
 fn names() -> BTreeSet<String> {
-    let refused = serde_json::from_value::<Command>(json!({"command": "nonsense"})).unwrap_err().to_string();
+    let refused =
+        serde_json::from_value::<Command>(json!({"command": "nonsense"})).unwrap_err().to_string();
     let listed = refused.split("expected one of").nth(1).expect("a list");
     listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -93,13 +104,14 @@ fn names() -> BTreeSet<String> {
 fn every_command_is_an_action_of_its_own_name() {
     let mut seen = BTreeSet::new();
     for (value, action) in commands() {
-        let command: Command =
-            serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{value}: {error}"));
+        let command: Command = serde_json::from_value(value.clone())
+            .unwrap_or_else(|error| panic!("{value}: {error}"));
         assert_eq!(Action::of(&command).name(), action, "{value}");
         seen.insert(value["command"].as_str().expect("a name").to_owned());
     }
     assert_eq!(seen, names(), "add the new command to `commands` above");
-    let actions: BTreeSet<String> = Action::ALL.iter().map(|action| action.name().to_owned()).collect();
+    let actions: BTreeSet<String> =
+        Action::ALL.iter().map(|action| action.name().to_owned()).collect();
     assert_eq!(actions.len(), Action::ALL.len());
     assert!(names().is_subset(&actions));
 }
@@ -169,7 +181,8 @@ fn listed(role: Role) -> &'static str {
 #[test]
 fn the_document_lists_each_action_at_the_lowest_role_that_may() {
     for action in Action::ALL {
-        let lowest = Role::ALL.into_iter().find(|role| action.is_for(*role)).expect("an administrator may");
+        let lowest =
+            Role::ALL.into_iter().find(|role| action.is_for(*role)).expect("an administrator may");
         for role in Role::ALL {
             let is_listed = listed(role).contains(&format!("`{action}`"));
             assert_eq!(is_listed, role == lowest, "docs/operate/accounts.md, {role}: {action}");

@@ -1,8 +1,8 @@
 //! Guessed passwords, in virtual time.
 
 use access::{
-    AccountChange, Accounts, Admission, Cost, Hash, Limits, MOST_NAMES, MOST_SOURCES, Password, Role, Source,
-    Throttle, Verdict,
+    AccountChange, Accounts, Admission, Cost, Hash, Limits, MOST_NAMES, MOST_SOURCES, Password,
+    Role, Source, Throttle, Verdict,
 };
 use std::net::Ipv4Addr;
 
@@ -37,7 +37,13 @@ fn gate() -> Gate {
 
 impl Gate {
     /// An attempt: its verdict, or the seconds that its source has to wait.
-    fn sign_in(&mut self, from: Source, name: &str, password: &str, now_s: u64) -> Result<Verdict, u64> {
+    fn sign_in(
+        &mut self,
+        from: Source,
+        name: &str,
+        password: &str,
+        now_s: u64,
+    ) -> Result<Verdict, u64> {
         let admission = self.throttle.begin(from, name, now_s)?;
         let attempt = self.accounts.attempt(name, admission);
         let fits = attempt.fits(&Password::new(password)).expect("it is hashed");
@@ -49,7 +55,8 @@ impl Gate {
     }
 
     fn signs_in(&mut self, from: Source, now_s: u64) -> bool {
-        matches!(self.sign_in(from, "ada", "right one", now_s), Ok(Verdict::Is(info)) if info.name == "ada")
+        let verdict = self.sign_in(from, "ada", "right one", now_s);
+        matches!(verdict, Ok(Verdict::Is(info)) if info.name == "ada")
     }
 }
 
@@ -61,7 +68,11 @@ fn a_lock_holds_for_its_source_alone_and_ends() {
         assert_eq!(gate.sign_in(HERE, "ada", &format!("guess {number}"), 0), Ok(Verdict::Wrong));
     }
     assert_eq!(gate.sign_in(HERE, "ada", "the last guess", 0), Ok(Verdict::NowLocked));
-    assert_eq!(gate.sign_in(HERE, "ada", "one more", 1), Ok(Verdict::Wrong), "locking is reported once");
+    assert_eq!(
+        gate.sign_in(HERE, "ada", "one more", 1),
+        Ok(Verdict::Wrong),
+        "locking is reported once"
+    );
     assert_eq!(gate.throttle.locks("ada", 1), [(HERE, lock_s - 1)]);
     assert!(gate.throttle.is_held(HERE, "ada", 1) && !gate.throttle.is_held(HERE, "eve", 1));
     assert!(!gate.throttle.is_held(THERE, "ada", 1) && !gate.throttle.is_held(HERE, "ada", lock_s));
@@ -104,7 +115,8 @@ fn guesses_for_a_whole_day_lock_nobody_else_out_and_few_of_them_are_looked_at() 
 fn attempts_at_once_get_no_more_tries_than_one_after_the_other() {
     let mut gate = gate();
     let begun: Vec<_> = (0..20).map(|_| gate.throttle.begin(HERE, "ada", 10)).collect();
-    let counts = |which: fn(&Admission) -> bool| begun.iter().flatten().filter(|one| which(one)).count();
+    let counts =
+        |which: fn(&Admission) -> bool| begun.iter().flatten().filter(|one| which(one)).count();
     let failures = gate.throttle.limits().failures as usize;
     assert_eq!(counts(|one| matches!(one, Admission::Counts { .. })), failures);
     assert_eq!(
@@ -125,7 +137,11 @@ fn a_source_that_guesses_at_many_names_waits_and_an_unlock_lets_it_try_again() {
         assert_eq!(gate.sign_in(HERE, &format!("name-{number}"), "guess", 0), Ok(Verdict::Wrong));
     }
     assert_eq!(gate.sign_in(HERE, "ada", "guess", 0), Ok(Verdict::Wrong));
-    assert_eq!(gate.sign_in(HERE, "ada", "right one", 1), Err(9), "the limit rejects without a check");
+    assert_eq!(
+        gate.sign_in(HERE, "ada", "right one", 1),
+        Err(9),
+        "the limit rejects without a check"
+    );
     assert!(gate.throttle.is_held(HERE, "eve", 1) && !gate.throttle.is_held(HERE, "eve", 10));
     assert!(gate.signs_in(THERE, 1));
     assert!(gate.signs_in(HERE, 10), "one attempt per interval");
@@ -192,7 +208,11 @@ fn what_is_remembered_is_bounded_and_sources_that_signed_in_stay_longest() {
     assert!(gate.signs_in(HERE, 0));
     for number in 0..20_000 {
         let name = format!("name-{number}{}", "x".repeat(number as usize % 64));
-        let _ = gate.throttle.begin(source(0xC000_0000 + number % 5_000), &name, u64::from(number) / 20);
+        let _ = gate.throttle.begin(
+            source(0xC000_0000 + number % 5_000),
+            &name,
+            u64::from(number) / 20,
+        );
     }
     let (sources, names) = gate.throttle.remembered();
     assert_eq!(sources, MOST_SOURCES);

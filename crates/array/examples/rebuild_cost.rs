@@ -3,7 +3,10 @@
 //!
 //! ```text
 //! cargo build --release -p array --example rebuild_cost
-//! for size in 32M 64M; do valgrind --tool=cachegrind --cache-sim=no target/release/examples/rebuild_cost raid5 6 $size; done
+//! for size in 32M 64M; do
+//!   valgrind --tool=cachegrind --cache-sim=no \
+//!     target/release/examples/rebuild_cost raid5 6 $size
+//! done
 //! target/release/examples/rebuild_cost raid5 6 1G 5
 //! ```
 //!
@@ -15,8 +18,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use engine::{
-    Attachment, Change, FaultPolicy, RegionSet, Regions, ShardMessage, TaskId, TaskKind, TaskOrder, TaskPace,
-    VolumeId, VolumeSpec, VolumeState,
+    Attachment, Change, FaultPolicy, RegionSet, Regions, ShardMessage, TaskId, TaskKind, TaskOrder,
+    TaskPace, VolumeId, VolumeSpec, VolumeState,
     alone::{self, Alone},
 };
 use layout::{Level, Shape};
@@ -25,7 +28,9 @@ use platform_sim::{Sim, SimOptions};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize,
+};
 
 const VOLUME: VolumeId = VolumeId(0);
 const PIECE: usize = 1 << 20;
@@ -33,7 +38,9 @@ const PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_pe
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let field = |index: usize, usual: &str| arguments.get(index).cloned().unwrap_or_else(|| usual.to_owned());
+    let field = |index: usize, usual: &str| {
+        arguments.get(index).cloned().unwrap_or_else(|| usual.to_owned())
+    };
     let level = field(0, "raid5").parse::<Level>()?;
     let drives = field(1, "6").parse::<u16>()?;
     let size = field(2, "64M").parse::<ByteCount>()?;
@@ -57,8 +64,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("rebuilt {:.0} MiB/s, copied {:.0} MiB/s", rate(own), rate(copied));
     }
     ratios.sort_by(f64::total_cmp);
-    let middle =
-        ratios.get(ratios.len() / 2).map_or("".to_owned(), |ratio| format!(", {ratio:.2} of copying"));
+    let middle = ratios
+        .get(ratios.len() / 2)
+        .map_or("".to_owned(), |ratio| format!(", {ratio:.2} of copying"));
     println!("{size} of one of {drives} drives of {level}, from {reads}{middle}");
     Ok(())
 }
@@ -88,7 +96,8 @@ fn run(
     if stale {
         state = state.with_stale(DriveIndex(0), &all);
     }
-    let attachment = Attachment::new(Arc::new(spec), sources.iter().cloned().map(Some).collect(), state);
+    let attachment =
+        Attachment::new(Arc::new(spec), sources.iter().cloned().map(Some).collect(), state);
     let mut sim = Sim::new(SimOptions { seed: 7, ..SimOptions::default() });
     let env = sim.env();
     sim.run(async move {
@@ -100,7 +109,8 @@ fn run(
 }
 
 async fn fill(_: &Env, array: &Alone) -> Result<(), Box<dyn Error>> {
-    let (payload, capacity) = (Buf::copy_of(&vec![0xA5; PIECE]).freeze(), array.volume.spec().capacity.0);
+    let (payload, capacity) =
+        (Buf::copy_of(&vec![0xA5; PIECE]).freeze(), array.volume.spec().capacity.0);
     for at in (0..capacity).step_by(PIECE) {
         let len = ByteCount((capacity - at).min(PIECE as u64));
         let range = ByteRange::new(ByteOffset(at), len);

@@ -3,7 +3,10 @@
 //!
 //! ```text
 //! cargo build --release -p array --example request_cost
-//! for n in 20000 40000; do valgrind --tool=cachegrind --cache-sim=no target/release/examples/request_cost raid5 mem:32M $n; done
+//! for n in 20000 40000; do
+//!   valgrind --tool=cachegrind --cache-sim=no \
+//!     target/release/examples/request_cost raid5 mem:32M $n
+//! done
 //! ```
 //!
 //! The cost of a request is the difference of two counts, divided by the difference of the
@@ -51,7 +54,9 @@ impl Way {
             Some("ahead") => Ok(Way::Ahead),
             Some("absorbed") => Ok(Way::Absorbed { in_order: false }),
             Some("absorbed-in-order") => Ok(Way::Absorbed { in_order: true }),
-            Some(other) => Err(format!("'{other}' is not 'ahead', 'absorbed' or 'absorbed-in-order'")),
+            Some(other) => {
+                Err(format!("'{other}' is not 'ahead', 'absorbed' or 'absorbed-in-order'"))
+            }
         }
     }
 
@@ -72,7 +77,9 @@ impl Way {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let field = |index: usize, usual: &str| arguments.get(index).cloned().unwrap_or_else(|| usual.to_owned());
+    let field = |index: usize, usual: &str| {
+        arguments.get(index).cloned().unwrap_or_else(|| usual.to_owned())
+    };
     let (level, drive) = (field(0, "raid5").parse::<Level>()?, field(1, "mem:32M"));
     let requests: u64 = field(2, "10000").parse()?;
     let (block, reads) = (field(3, "8K").parse::<ByteCount>()?, field(4, "67").parse::<u64>()?);
@@ -104,7 +111,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         for task in tasks {
             task.await?;
         }
-        println!("{requests} requests of {block}, {reads} % of them reads, to {level} on {drives} × {drive}");
+        println!(
+            "{requests} requests of {block}, {reads} % of them reads, to {level} on {drives} \
+            × {drive}"
+        );
         Ok(())
     })?
 }
@@ -139,7 +149,10 @@ impl Load {
                 outcome.result?;
                 buf = outcome.buffers.pop().ok_or("the buffer did not come back")?;
             } else {
-                self.volume.write(offset, smallvec![payload.clone()], Durability::Cached).await.result?;
+                self.volume
+                    .write(offset, smallvec![payload.clone()], Durability::Cached)
+                    .await
+                    .result?;
             }
             if number.is_multiple_of(16) {
                 env.yield_now().await;

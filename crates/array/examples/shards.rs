@@ -15,8 +15,8 @@
 
 use drives::MemoryDrive;
 use engine::{
-    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ShardIndex, ShardMessage, ShardSeed, Volume,
-    VolumeId, VolumeSpec, VolumeState, unkept,
+    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ShardIndex, ShardMessage,
+    ShardSeed, Volume, VolumeId, VolumeSpec, VolumeState, unkept,
 };
 use layout::{Level, Shape};
 use platform::{Buf, DriveIdentity, DriveSource, Durability, Env, Instant, mailbox};
@@ -73,7 +73,10 @@ fn main() -> Result<(), Failure> {
     if levels.is_empty() {
         levels = vec![Level::Raid0, Level::Raid5];
     }
-    println!("8 KiB, {reads}/{}, {OUTSTANDING} outstanding for each shard, thousands a second", 100 - reads);
+    println!(
+        "8 KiB, {reads}/{}, {OUTSTANDING} outstanding for each shard, thousands a second",
+        100 - reads
+    );
     for level in levels {
         let attachments = [attachment(level)?, attachment(level)?];
         let work = Work { length: Duration::from_secs_f64(seconds), reads };
@@ -188,7 +191,11 @@ fn measure(
 fn begin(env: &Env, together: &Together, index: u16) -> ShardSeed {
     let seed = ShardSeed::new(env, together.shards);
     let count = usize::from(together.shards);
-    together.senders.lock().unwrap_or_else(|poison| poison.into_inner()).insert(index, seed.sender());
+    together
+        .senders
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+        .insert(index, seed.sender());
     let mut inbox = None;
     if index == 0 {
         let (sender, receiver) = mailbox::mailbox::<Report>(env, count * engine::REPORTS_OPEN);
@@ -208,7 +215,12 @@ fn peers(together: &Together) -> Vec<mailbox::Sender<ShardMessage>> {
 }
 
 /// Serves the array and sends requests to it, until all shards are done.
-async fn run(env: Env, together: Arc<Together>, index: u16, seed: ShardSeed) -> Result<(), Failure> {
+async fn run(
+    env: Env,
+    together: Arc<Together>,
+    index: u16,
+    seed: ShardSeed,
+) -> Result<(), Failure> {
     let reports = together.reports.lock().unwrap_or_else(|poison| poison.into_inner()).clone();
     let (reports, to_itself) = (reports.ok_or("no controller")?, seed.sender());
     let shard = seed.start(ShardIndex(index), together.shards, reports);
@@ -262,7 +274,8 @@ impl Load {
         loop {
             let (state, number) = platform::sync::split_mix(random);
             random = state;
-            let range = ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
+            let range =
+                ByteRange::new(ByteOffset((number >> 8) % blocks * BLOCK), ByteCount(BLOCK));
             if (number & 0xFF) * 100 < self.reads * 256 {
                 let (result, back) = self.volume.read(range, buf).await;
                 result?;

@@ -47,7 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut read = volume.read(ByteOffset(0), smallvec![Buf::unpooled(WRITTEN)]).await;
         read.result?;
         let back = read.buffers.pop().ok_or("the buffer did not come back")?;
-        println!("{:>9.3} ms: they are read, computed where d1 is missing", env.now().ns as f64 / 1e6);
+        println!(
+            "{:>9.3} ms: they are read, computed where d1 is missing",
+            env.now().ns as f64 / 1e6
+        );
         match back.bytes() == content {
             true => Ok(()),
             false => Err("what was read is not what was written".into()),

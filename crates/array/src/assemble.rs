@@ -2,9 +2,9 @@
 
 use engine::alone::{self, Alone};
 use engine::{
-    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms, FaultPolicy,
-    JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions, ShardMessage, StreamSharing,
-    VolumeId, VolumeService, VolumeSpec, VolumeState,
+    Absorb, Attachment, CELL, CacheTerms, CellShare, Change, DataLogPlace, DataLogTerms,
+    FaultPolicy, JournalOn, JournalPlace, LogDevice, Marks, ReadTerms, RegionSet, Regions,
+    ShardMessage, StreamSharing, VolumeId, VolumeService, VolumeSpec, VolumeState,
 };
 use layout::Shape;
 use ondisk::{LogLabel, Tail, TailPlace, Uuid};
@@ -66,7 +66,8 @@ pub async fn assemble(
     sources: Vec<Arc<dyn DriveSource>>,
     choices: Choices,
 ) -> Result<VolumeService> {
-    let Choices { streams, write_back, has_bytes, marks, write_hole, reads, read_room, failed } = choices;
+    let Choices { streams, write_back, has_bytes, marks, write_hole, reads, read_room, failed } =
+        choices;
     let attachment = attachment(env, shape, strip, sources, &failed, write_hole)?;
     let absorb = if write_back.is_some() { Absorb::Unflushed } else { Absorb::Nothing };
     let cache = CacheTerms { absorb, marks, ..CacheTerms::none(attachment.spec.id) };
@@ -113,9 +114,14 @@ fn journal(
             let on = JournalOn::Members { at: ByteCount::ZERO, tail: TailPlace::End };
             let tail = Tail::of(smallest);
             let tail = tail.ok_or_else(|| {
-                refused("the drives are too small: a journal needs 32 MiB of each; use larger drives")
+                refused(
+                    "the drives are too small: a journal needs 32 MiB of each; use larger drives",
+                )
             })?;
-            Ok((ByteCount(tail.start().0), Some(JournalPlace { id: id(), len: Tail::JOURNALS, on })))
+            Ok((
+                ByteCount(tail.start().0),
+                Some(JournalPlace { id: id(), len: Tail::JOURNALS, on }),
+            ))
         }
         WriteHole::OnDevices(sources) => {
             let room = |source: &Arc<dyn DriveSource>| {
@@ -125,9 +131,10 @@ fn journal(
             };
             let rooms = sources.iter().map(room).collect::<Result<Vec<_>>>()?;
             let room = rooms.into_iter().min_by_key(|room| room.len);
-            let room =
-                room.ok_or_else(|| refused("a journal on log devices needs at least one log device"))?;
-            let devices = sources.into_iter().map(|source| LogDevice { id: id(), source }).collect();
+            let room = room
+                .ok_or_else(|| refused("a journal on log devices needs at least one log device"))?;
+            let devices =
+                sources.into_iter().map(|source| LogDevice { id: id(), source }).collect();
             let on = JournalOn::Devices { at: room.start, devices };
             Ok((smallest, Some(JournalPlace { id: id(), len: room.len.min(LONGEST_ON_LOG), on })))
         }
@@ -144,7 +151,8 @@ pub(crate) fn attachment(
     write_hole: WriteHole,
 ) -> Result<Attachment> {
     let smallest = sources.iter().map(|source| source.info().size).min().unwrap_or(ByteCount::ZERO);
-    let sector = sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
+    let sector =
+        sources.iter().map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
     let (data, journal) = journal(env, shape, smallest, write_hole)?;
     let geometry = shape.geometry(strip, data).map_err(refused)?;
     let all = DriveSet::first(geometry.drives()).minus(failed);
@@ -182,14 +190,17 @@ pub(crate) async fn attach(
     data_log: Option<DataLogPlace>,
 ) -> Result<VolumeService> {
     let id = attachment.spec.id;
-    let cells =
-        u32::try_from(cache.0 / CELL.0).map_err(|_| refused(format!("a cache of {cache} is too large")))?;
-    let memory = [ShardMessage::ReadRoom(reads), ShardMessage::Cells(CellShare::unkept(cells, !has_bytes))];
+    let cells = u32::try_from(cache.0 / CELL.0)
+        .map_err(|_| refused(format!("a cache of {cache} is too large")))?;
+    let memory =
+        [ShardMessage::ReadRoom(reads), ShardMessage::Cells(CellShare::unkept(cells, !has_bytes))];
     let Alone { volume, shard } = alone::attach(env, attachment, memory).await.map_err(refused)?;
     if let Some(place) = data_log {
         let gone = || refused("the engine's shard is gone");
         let (done, mut answers) = platform::mailbox::mailbox(env, 1);
-        shard.send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done)).map_err(|_| gone())?;
+        shard
+            .send(ShardMessage::SetDataLog(id, DataLogTerms::At(place), done))
+            .map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(refused)?;
     }
     Ok(VolumeService::new(volume))

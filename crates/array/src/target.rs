@@ -56,9 +56,9 @@ impl ArrayTarget {
             log: Vec::new(),
         };
         for field in fields {
-            let (key, value) = field
-                .split_once('=')
-                .ok_or_else(|| refused(format!("'{field}' in array:{text} has no value; {FORM}")))?;
+            let (key, value) = field.split_once('=').ok_or_else(|| {
+                refused(format!("'{field}' in array:{text} has no value; {FORM}"))
+            })?;
             match key {
                 "drives" => target.drives.extend(parse_drives(value)?),
                 "strip" => target.strip = value.parse().map_err(refused)?,
@@ -77,26 +77,36 @@ impl ArrayTarget {
                 "preset" => {
                     return Err(refused(format!("unknown preset '{value}'; expected fast-path")));
                 }
-                _ => return Err(refused(format!("unknown option '{key}' in array:{text}; {FORM}"))),
+                _ => {
+                    return Err(refused(format!("unknown option '{key}' in array:{text}; {FORM}")));
+                }
             }
         }
-        if target.drives.is_empty() {
-            return Err(refused(format!("array:{text} names no drives; {FORM}")));
-        }
-        if let Some(drive) = target.failed.iter().find(|drive| drive.as_usize() >= target.drives.len()) {
-            return Err(refused(format!(
-                "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
-                target.drives.len() - 1
-            )));
-        }
-        if target.log.len() > MAX_LOG_DEVICES || !target.log.is_empty() && !target.journal {
-            return Err(refused(format!(
-                "array:{text} has {} log devices; a journal is on one or two: use 'log=DEVICE', without 'write-hole'",
-                target.log.len()
-            )));
-        }
+        target.check_devices(text)?;
         target.check()?;
         Ok(target)
+    }
+
+    /// Checks the drives, the failed ones, and the log devices of a target with this `text`.
+    fn check_devices(&self, text: &str) -> Result<()> {
+        if self.drives.is_empty() {
+            return Err(refused(format!("array:{text} names no drives; {FORM}")));
+        }
+        if let Some(drive) = self.failed.iter().find(|drive| drive.as_usize() >= self.drives.len())
+        {
+            return Err(refused(format!(
+                "there is no drive {drive} to fail in array:{text}; its drives are 0 to {}",
+                self.drives.len() - 1
+            )));
+        }
+        if self.log.len() > MAX_LOG_DEVICES || !self.log.is_empty() && !self.journal {
+            return Err(refused(format!(
+                "array:{text} has {} log devices; a journal is on one or two: use 'log=DEVICE', \
+                    without 'write-hole'",
+                self.log.len()
+            )));
+        }
+        Ok(())
     }
 
     fn shape(&self) -> Result<Shape> {
@@ -131,7 +141,8 @@ impl ArrayTarget {
             (true, true) => WriteHole::OnMembers,
             (true, false) => WriteHole::OnDevices(opened(env, &self.log).await?),
         };
-        let attachment = attachment(env, &self.shape()?, self.strip, sources, &self.failed, write_hole)?;
+        let attachment =
+            attachment(env, &self.shape()?, self.strip, sources, &self.failed, write_hole)?;
         Ok(Rc::new(attach(env, attachment, Default::default(), None).await?.as_drive()))
     }
 }
@@ -149,7 +160,9 @@ fn parse_drives(text: &str) -> Result<Vec<String>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
         let (count, spec) = match part.split_once('x') {
-            Some((count, spec)) if !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((count, spec))
+                if !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 (count.parse::<usize>().map_err(refused)?, spec)
             }
             _ => (1, part),
@@ -163,7 +176,9 @@ fn parse_drives(text: &str) -> Result<Vec<String>> {
 }
 
 fn parse_count(key: &str, value: &str) -> Result<u16> {
-    value.parse().map_err(|_| refused(format!("{key}={value} is not a number; expected such as {key}=2")))
+    value
+        .parse()
+        .map_err(|_| refused(format!("{key}={value} is not a number; expected such as {key}=2")))
 }
 
 fn parse_write_hole(level: Level, value: &str) -> Result<bool> {
@@ -178,10 +193,15 @@ fn parse_write_hole(level: Level, value: &str) -> Result<bool> {
 fn parse_failed(text: &str) -> Result<DriveSet> {
     text.split('+')
         .map(|slot| {
-            slot.parse::<u16>().ok().filter(|slot| usize::from(*slot) < units::MAX_DRIVES).map(DriveIndex)
+            slot.parse::<u16>()
+                .ok()
+                .filter(|slot| usize::from(*slot) < units::MAX_DRIVES)
+                .map(DriveIndex)
         })
         .collect::<Option<DriveSet>>()
-        .ok_or_else(|| refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5")))
+        .ok_or_else(|| {
+            refused(format!("'{text}' names no slots; expected such as failed=2 or failed=2+5"))
+        })
 }
 
 #[cfg(test)]
@@ -191,7 +211,8 @@ mod tests {
     #[test]
     fn arrays_are_read_from_their_text() {
         let target =
-            ArrayTarget::parse("raid5,drives=3xmem:64M,strip=16K,failed=1,preset=fast-path").unwrap();
+            ArrayTarget::parse("raid5,drives=3xmem:64M,strip=16K,failed=1,preset=fast-path")
+                .unwrap();
         assert_eq!(target.drives, ["mem:64M"; 3]);
         assert_eq!(target.strip.bytes(), ByteCount(16384));
         assert_eq!(target.failed.iter().next(), Some(DriveIndex(1)));
@@ -202,8 +223,12 @@ mod tests {
     #[test]
     fn what_a_level_leaves_open_can_be_chosen() {
         let shape = |text: &str| ArrayTarget::parse(text).unwrap().shape().unwrap();
-        let raid60 = shape("raid60,drives=12xmem:1G,spans=3,rotation=ddf-zero-restart,failed=0+1+4+5+8+9");
-        assert_eq!((raid60.spans, raid60.parity), (Some(3), Some(ParityArrangement::DdfZeroRestart)));
+        let raid60 =
+            shape("raid60,drives=12xmem:1G,spans=3,rotation=ddf-zero-restart,failed=0+1+4+5+8+9");
+        assert_eq!(
+            (raid60.spans, raid60.parity),
+            (Some(3), Some(ParityArrangement::DdfZeroRestart))
+        );
         let raid1e = shape("raid1e,drives=5xmem:1G,copies=3,mirrors=offset,failed=1+2");
         assert_eq!((raid1e.copies, raid1e.mirrors), (Some(3), Some(MirrorArrangement::Offset)));
         assert_eq!(shape("raid10,drives=6xmem:1G"), Shape::new(Level::Raid10, DriveCount(6)));

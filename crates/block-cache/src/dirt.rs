@@ -45,7 +45,12 @@ impl DirtyData {
     }
 
     /// Sets the oldest unwanted dirty number of a line, and whether the line is full.
-    pub(crate) fn set_lazy(&mut self, stripe: StripeIndex, oldest: Option<Sequence>, is_full: bool) {
+    pub(crate) fn set_lazy(
+        &mut self,
+        stripe: StripeIndex,
+        oldest: Option<Sequence>,
+        is_full: bool,
+    ) {
         match is_full && oldest.is_some() {
             true => self.full.insert(stripe),
             false => self.full.remove(&stripe),

@@ -60,7 +60,8 @@ impl<T: Held> Line<T> {
 
     /// The oldest dirty write that is not yet wanted.
     pub(crate) fn oldest_lazy(&self) -> Option<Sequence> {
-        let lazy = self.waiting.iter().filter(|entry| entry.write.answered && !self.is_wanted(entry));
+        let lazy =
+            self.waiting.iter().filter(|entry| entry.write.answered && !self.is_wanted(entry));
         lazy.filter(|_| !self.is_pinned).map(|entry| entry.since).min()
     }
 
@@ -84,7 +85,8 @@ impl<T: Held> Line<T> {
         mut since: Sequence,
         dirt: &mut DirtyData,
     ) -> Sequence {
-        let is_beneath = |entry: &Entry<T>| entry.write.answered && entry.write.range.overlaps(range);
+        let is_beneath =
+            |entry: &Entry<T>| entry.write.answered && entry.write.range.overlaps(range);
         if !self.waiting.iter().any(is_beneath) {
             return since;
         }
@@ -162,11 +164,13 @@ impl<T: Held> Line<T> {
     /// The columns to destage next: those of a write that `may_begin` accepts, of its predecessors,
     /// and of adjacent writes.
     pub(crate) fn free_columns(&self, may_begin: impl Fn(&Entry<T>) -> bool) -> Option<Range<u32>> {
-        let is_busy =
-            |columns: &Range<u32>| self.busy.iter().any(|busy| overlaps(&busy.destage.columns, columns));
+        let is_busy = |columns: &Range<u32>| {
+            self.busy.iter().any(|busy| overlaps(&busy.destage.columns, columns))
+        };
         let reasons = (0..self.waiting.len()).filter(|index| may_begin(&self.waiting[*index]));
-        let mut columns =
-            reasons.map(|index| self.with_what_comes_first(index)).find(|columns| !is_busy(columns))?;
+        let mut columns = reasons
+            .map(|index| self.with_what_comes_first(index))
+            .find(|columns| !is_busy(columns))?;
         loop {
             let before = columns.clone();
             for Entry { write, .. } in &self.waiting {
@@ -222,14 +226,16 @@ impl<T: Held> Entry<T> {
         if !whole.overlaps(range) {
             return SmallVec::from_iter([self.clone()]);
         }
-        let beneath = ByteRange::from_to(whole.start.max(range.start), whole.end().min(range.end()));
+        let beneath =
+            ByteRange::from_to(whole.start.max(range.start), whole.end().min(range.end()));
         self.write.held.cut(beneath.start - whole.start, beneath.len).settled();
         let before = ByteRange::from_to(whole.start, range.start.max(whole.start));
         let after = ByteRange::from_to(range.end().min(whole.end()), whole.end());
         let rest = [before, after].into_iter().filter(|part| !part.is_empty());
         rest.map(|part| {
             let held = self.write.held.cut(part.start - whole.start, part.len);
-            let write = Write { range: part, columns: self.write.columns.clone(), held, ..self.write };
+            let write =
+                Write { range: part, columns: self.write.columns.clone(), held, ..self.write };
             Entry { write, since: self.since }
         })
         .collect()

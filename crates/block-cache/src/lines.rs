@@ -73,7 +73,15 @@ impl<T: Held> Lines<T> {
     /// An empty cache.
     pub fn new(shape: LineShape) -> Lines<T> {
         let (lines, requests, bytes) = (BTreeMap::new(), Vec::new(), ByteCount::ZERO);
-        Lines { shape, lines, dirt: DirtyData::default(), requests, bytes, came: Sequence(0), begun: 0 }
+        Lines {
+            shape,
+            lines,
+            dirt: DirtyData::default(),
+            requests,
+            bytes,
+            came: Sequence(0),
+            begun: 0,
+        }
     }
 
     /// Adds a write; call [`Lines::begin`] afterwards. An acknowledged write frees the dirty data
@@ -109,13 +117,18 @@ impl<T: Held> Lines<T> {
     pub fn begin(&mut self, stripe: StripeIndex) -> Option<Destage> {
         let waits_to_be_filled = self.waits_to_be_filled(stripe);
         let line = self.lines.get_mut(&stripe)?;
-        let may_begin =
-            |entry: &Entry<T>| line.is_wanted(entry) && (entry.write.answered || !waits_to_be_filled);
+        let may_begin = |entry: &Entry<T>| {
+            line.is_wanted(entry) && (entry.write.answered || !waits_to_be_filled)
+        };
         let columns = line.free_columns(may_begin)?;
         let strips = line.strips_within(&columns, self.shape.strip);
         self.begun += 1;
         let destage = Destage { stripe, columns, strips, number: self.begun };
-        line.busy.push(Busy { destage: destage.clone(), has_taken: false, entries: SmallVec::new() });
+        line.busy.push(Busy {
+            destage: destage.clone(),
+            has_taken: false,
+            entries: SmallVec::new(),
+        });
         Some(destage)
     }
 
@@ -142,7 +155,8 @@ impl<T: Held> Lines<T> {
         let taken = candidates[..count].iter().enumerate();
         let entries: SmallVec<[Entry<T>; 1]> =
             taken.map(|(before, index)| line.waiting.remove(index - before)).collect();
-        let busy = line.busy.iter_mut().find(|busy| busy.destage == *destage).expect("it has begun");
+        let busy =
+            line.busy.iter_mut().find(|busy| busy.destage == *destage).expect("it has begun");
         assert!(!std::mem::replace(&mut busy.has_taken, true), "{destage:?} has taken its writes");
         let writes = entries.iter().map(|entry| entry.write.clone()).collect();
         busy.entries = entries;
@@ -162,7 +176,8 @@ impl<T: Held> Lines<T> {
     /// write of the same cache blocks failed.
     pub fn end(&mut self, destage: &Destage, failed: &[usize]) -> Vec<Write<T>> {
         let line = self.lines.get_mut(&destage.stripe).expect("a line exists while it is destaged");
-        let place = line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
+        let place =
+            line.busy.iter().position(|busy| busy.destage == *destage).expect("it has begun");
         let busy = line.busy.swap_remove(place);
         let mut back: Vec<Entry<T>> = Vec::new();
         for (index, entry) in busy.entries.into_iter().enumerate() {
@@ -264,7 +279,8 @@ impl<T: Held> Lines<T> {
             busy.chain(&line.waiting).map(|entry| &entry.write)
         });
         entries.filter_map(move |write| {
-            let (start, end) = (range.start.max(write.range.start), range.end().min(write.range.end()));
+            let (start, end) =
+                (range.start.max(write.range.start), range.end().min(write.range.end()));
             (start < end).then(|| (ByteRange::from_to(start, end), write))
         })
     }
@@ -321,7 +337,9 @@ impl<T: Held> Lines<T> {
 
     /// Whether a line waits to be filled by sequential writes: rule 3 of the crate.
     fn waits_to_be_filled(&self, stripe: StripeIndex) -> bool {
-        self.requests.len() >= 2 && self.bytes >= self.shape.stripe && self.continues_a_stream(stripe)
+        self.requests.len() >= 2
+            && self.bytes >= self.shape.stripe
+            && self.continues_a_stream(stripe)
     }
 
     /// Whether a line is new and partial while the end of the previous line is destaged.
@@ -329,9 +347,12 @@ impl<T: Held> Lines<T> {
         if self.shape.parity_strips == 0 {
             return false;
         }
-        let before = stripe.0.checked_sub(1).and_then(|before| self.lines.get(&StripeIndex(before)));
+        let before =
+            stripe.0.checked_sub(1).and_then(|before| self.lines.get(&StripeIndex(before)));
         let ends = |line: &Line<T>| line.writes_end(self.shape.stripe) && self.is_on_its_way(line);
-        let Some(line) = self.lines.get(&stripe).filter(|_| before.is_some_and(ends)) else { return false };
+        let Some(line) = self.lines.get(&stripe).filter(|_| before.is_some_and(ends)) else {
+            return false;
+        };
         let is_begun = line.waiting.iter().any(|entry| entry.write.range.start.0 == 0);
         is_begun && !self.shape.is_whole(line.waiting.iter().map(|entry| entry.write.range))
     }
@@ -348,7 +369,8 @@ impl<T: Held> Lines<T> {
         if self.shape.parity_strips == 0 {
             return !self.lines.contains_key(&stripe);
         }
-        let near = StripeIndex(stripe.0.saturating_sub(1))..=StripeIndex(stripe.0.saturating_add(1));
+        let near =
+            StripeIndex(stripe.0.saturating_sub(1))..=StripeIndex(stripe.0.saturating_add(1));
         let is_inside = range.start.0 > 0 && range.end().0 < self.shape.stripe.0;
         is_inside && self.lines.range(near).next().is_none()
     }
@@ -377,7 +399,8 @@ impl<T: Held> Lines<T> {
     pub fn check(&self) -> Result<(), String> {
         let (mut bytes, mut count) = (0, 0);
         for (stripe, line) in &self.lines {
-            let busy: Vec<&Range<u32>> = line.busy.iter().map(|busy| &busy.destage.columns).collect();
+            let busy: Vec<&Range<u32>> =
+                line.busy.iter().map(|busy| &busy.destage.columns).collect();
             let is_apart = |i: usize| busy[..i].iter().all(|other| !overlaps(other, busy[i]));
             if !(0..busy.len()).all(is_apart) {
                 return Err(format!("columns of line {stripe} are destaged twice: {busy:?}"));
@@ -392,16 +415,24 @@ impl<T: Held> Lines<T> {
             }
             if line.is_pinned != self.dirt.pinned().contains(stripe)
                 || line.oldest_lazy() != self.dirt.lazy(*stripe)
-                || (line.oldest_lazy().is_some() && line.is_full(&self.shape)) != self.dirt.is_full(*stripe)
+                || (line.oldest_lazy().is_some() && line.is_full(&self.shape))
+                    != self.dirt.is_full(*stripe)
             {
                 return Err(format!("line {stripe} differs from its entry in the index"));
             }
-            let waiting: Vec<&Entry<T>> = line.waiting.iter().filter(|entry| entry.write.answered).collect();
-            let covers = |i: usize, range| waiting[..i].iter().any(|entry| entry.write.range.overlaps(range));
+            let waiting: Vec<&Entry<T>> =
+                line.waiting.iter().filter(|entry| entry.write.answered).collect();
+            let covers = |i: usize, range| {
+                waiting[..i].iter().any(|entry| entry.write.range.overlaps(range))
+            };
             if (0..waiting.len()).any(|i| covers(i, waiting[i].write.range)) {
                 return Err(format!("bytes of line {stripe} are dirty twice"));
             }
-            let busy = line.busy.iter().flat_map(|busy| &busy.entries).filter(|entry| entry.write.answered);
+            let busy = line
+                .busy
+                .iter()
+                .flat_map(|busy| &busy.entries)
+                .filter(|entry| entry.write.answered);
             for entry in busy.chain(waiting) {
                 bytes += entry.write.range.len.0;
                 count += 1;

@@ -31,7 +31,8 @@ pub fn merge(writes: &[ByteRange]) -> Vec<Extent> {
 /// A sweep in ascending order: the last write that has begun wins until it ends or a later one
 /// begins. The number of steps grows linearly. `step` is called for each.
 fn sweep(writes: &[ByteRange], mut step: impl FnMut()) -> Vec<Extent> {
-    let mut order: Vec<usize> = (0..writes.len()).filter(|write| !writes[*write].is_empty()).collect();
+    let mut order: Vec<usize> =
+        (0..writes.len()).filter(|write| !writes[*write].is_empty()).collect();
     order.sort_unstable_by_key(|write| writes[*write].start);
     let mut extents: Vec<Extent> = Vec::with_capacity(writes.len());
     let mut begun: BinaryHeap<usize> = BinaryHeap::new();
@@ -56,7 +57,9 @@ fn sweep(writes: &[ByteRange], mut step: impl FnMut()) -> Vec<Extent> {
                 begun.push(write);
                 next += 1;
             }
-            (Some(&latest), Some((write, start))) if write < latest && start < writes[latest].end() => {
+            (Some(&latest), Some((write, start)))
+                if write < latest && start < writes[latest].end() =>
+            {
                 begun.push(write);
                 next += 1;
             }
@@ -108,11 +111,14 @@ mod tests {
     fn every_byte_comes_from_the_last_write_of_it() {
         let mut random = 1_u64;
         let mut below = |limit: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % limit
         };
         for _ in 0..2_000 {
-            let writes: Vec<ByteRange> = (0..below(12)).map(|_| range(below(40), below(12))).collect();
+            let writes: Vec<ByteRange> =
+                (0..below(12)).map(|_| range(below(40), below(12))).collect();
             let mut bytes = [None; 64];
             for (write, range) in writes.iter().enumerate() {
                 bytes[range.start.0 as usize..range.end().0 as usize].fill(Some(write));

@@ -36,7 +36,8 @@ impl LineShape {
 
     /// How many of these writes, in order, fit into one plan: at least one.
     pub(crate) fn how_many_fit(&self, writes: &[ByteRange], most: Option<ByteCount>) -> usize {
-        let is_one_plan = writes.len() <= MOST_WRITES_OF_WHOLE && self.is_whole(writes.iter().copied());
+        let is_one_plan =
+            writes.len() <= MOST_WRITES_OF_WHOLE && self.is_whole(writes.iter().copied());
         if writes.len() < 2 || is_one_plan {
             return writes.len();
         }
@@ -47,7 +48,8 @@ impl LineShape {
             self.cut(*write, &mut cuts);
             let columns = cuts.last().zip(cuts.first()).map_or(0, |(last, first)| last - first);
             let bytes = data + u64::from(self.parity_strips) * columns;
-            let is_too_much = cuts.len() > self.most_runs + 1 || most.is_some_and(|most| bytes > most.0);
+            let is_too_much =
+                cuts.len() > self.most_runs + 1 || most.is_some_and(|most| bytes > most.0);
             if index > 0 && is_too_much {
                 return index;
             }

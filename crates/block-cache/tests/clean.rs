@@ -1,6 +1,8 @@
 //! Clean data is never older than the drives, stays within its limit, and keeps the working set.
 
-use block_cache::{Bytes, Clean, FillName, LineName, PAGE, RequestTag, StreamName, Streams, WriteName};
+use block_cache::{
+    Bytes, Clean, FillName, LineName, PAGE, RequestTag, StreamName, Streams, WriteName,
+};
 use proptest::prelude::*;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
@@ -85,7 +87,10 @@ fn what_was_read_ahead_is_read_once_and_waited_for() {
     assert_eq!(clean.ask(line(0), range(16, 32), false).len(), 2);
     assert_eq!(clean.bytes(), PAGE, "pages that were read are evicted");
     let counters = clean.counters(1);
-    assert_eq!([counters.ahead, counters.ahead_used, counters.ahead_wasted], [48 * KIB, 32 * KIB, 0]);
+    assert_eq!(
+        [counters.ahead, counters.ahead_used, counters.ahead_wasted],
+        [48 * KIB, 32 * KIB, 0]
+    );
 }
 
 #[test]
@@ -106,7 +111,8 @@ fn hit_rate(clean: &mut Clean<Blocks>, mut beside: impl FnMut(&mut Clean<Blocks>
     let mut random = 1_u64;
     let (mut hits, reads) = (0, 20_000);
     for number in 0..reads {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // 48 pages; the cache holds 64.
         hits += u64::from(read(clean, (random >> 33) % 48, range(0, 16)));
         beside(clean, number);
@@ -125,7 +131,10 @@ fn a_scan_of_ten_times_the_room_leaves_the_working_set() {
             read(clean, 1000 + number / 31, range(0, 16));
         }
     });
-    assert!(alone > 0.99 && beside_scan > 0.9 * alone, "{alone} alone, {beside_scan} beside a scan");
+    assert!(
+        alone > 0.99 && beside_scan > 0.9 * alone,
+        "{alone} alone, {beside_scan} beside a scan"
+    );
     // The same with a scan that is read ahead and requested in small pieces.
     let beside_stream = hit_rate(&mut clean, |clean, number| {
         if number % 31 == 0 {
@@ -153,8 +162,10 @@ fn step() -> impl Strategy<Value = Step> {
     let part = || (0_u64..16, 1_u64..12).prop_map(|(from, len)| range(from * 4, len * 4));
     let stripe = || 0_u64..3;
     prop_oneof![
-        4 => (stripe(), part(), any::<bool>()).prop_map(|(s, r, ahead)| Step::BeginFill(s, r, ahead)),
-        4 => (0_usize..8, prop::bool::weighted(0.9)).prop_map(|(place, is_read)| Step::EndFill(place, is_read)),
+        4 => (stripe(), part(), any::<bool>())
+            .prop_map(|(s, r, ahead)| Step::BeginFill(s, r, ahead)),
+        4 => (0_usize..8, prop::bool::weighted(0.9))
+            .prop_map(|(place, is_read)| Step::EndFill(place, is_read)),
         2 => (stripe(), part()).prop_map(|(s, r)| Step::BeginWrite(s, r)),
         2 => (0_usize..8).prop_map(Step::EndWrite),
         6 => (stripe(), part(), any::<bool>()).prop_map(|(s, r, keeps)| Step::Ask(s, r, keeps)),
@@ -194,7 +205,8 @@ proptest! {
             match step {
                 Step::BeginFill(stripe, range, is_ahead) => {
                     let data = world.held(stripe, range);
-                    let fill = clean.begin_fill(line(stripe), range, is_ahead.then_some(StreamName(1)));
+                    let stream = is_ahead.then_some(StreamName(1));
+                    let fill = clean.begin_fill(line(stripe), range, stream);
                     world.fills.extend(fill.map(|fill| (fill, data)));
                 }
                 Step::EndFill(place, is_read) if place < world.fills.len() => {
@@ -203,10 +215,12 @@ proptest! {
                 }
                 Step::BeginWrite(stripe, range) => {
                     // The stripe's lock: no two writes of the same bytes.
-                    if world.writes.iter().all(|(_, other, of, _)| *other != stripe || !of.overlaps(range)) {
+                    let mut writes = world.writes.iter();
+                    if writes.all(|(_, other, of, _)| *other != stripe || !of.overlaps(range)) {
                         world.number += 1;
                         let number = world.number;
-                        world.writes.push((clean.begin_write(line(stripe), range), stripe, range, number));
+                        let write = clean.begin_write(line(stripe), range);
+                        world.writes.push((write, stripe, range, number));
                         world.put(stripe, range, number, true);
                     }
                 }
@@ -235,7 +249,8 @@ const END: ByteOffset = ByteOffset(1 << 40);
 
 fn follow(streams: &mut Streams, from_kib: u64, count: u64, tag: u64) -> Vec<ByteRange> {
     let reads = (0..count).map(|number| range(from_kib + number * 64, 64));
-    let ahead = reads.zip(tag..).map(|(range, tag)| streams.read(range, RequestTag(tag), MOST, END));
+    let ahead =
+        reads.zip(tag..).map(|(range, tag)| streams.read(range, RequestTag(tag), MOST, END));
     ahead.flatten().map(|ahead| ahead.range).collect()
 }
 
@@ -271,7 +286,12 @@ fn a_stream_is_told_from_others_and_may_come_out_of_order() {
             // Two outstanding reads, the second one first.
             let at = stream * (2 << 20) + round * 128;
             for (part, tag) in [(64, 0), (0, 1)] {
-                streams.read(range(at + part, 64), RequestTag(round * 100 + stream * 2 + tag), MOST, END);
+                streams.read(
+                    range(at + part, 64),
+                    RequestTag(round * 100 + stream * 2 + tag),
+                    MOST,
+                    END,
+                );
             }
         }
     }

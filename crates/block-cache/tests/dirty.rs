@@ -37,7 +37,8 @@ fn what_is_dirty_waits_until_it_is_wanted() {
         admit(&mut lines, stripe, kib(0, 8), number, true);
         assert_eq!(begin(&mut lines, stripe), None);
     }
-    let chosen: Vec<u64> = std::iter::from_fn(|| lines.choose(None)).map(|stripe| stripe.0).collect();
+    let chosen: Vec<u64> =
+        std::iter::from_fn(|| lines.choose(None)).map(|stripe| stripe.0).collect();
     assert_eq!(chosen, [1, 3, 5], "the elevator ascends");
     assert_eq!(go(&mut lines, 3).1, [(3, kib(0, 8))]);
     assert_eq!(lines.dirty_bytes(), ByteCount(24 * KIB), "until it is destaged");
@@ -47,7 +48,10 @@ fn what_is_dirty_waits_until_it_is_wanted() {
 fn the_elevator_goes_on_where_it_was() {
     let mut lines = Lines::new(SHAPE);
     (0..8).for_each(|stripe| admit(&mut lines, stripe, kib(0, 8), stripe, true));
-    assert_eq!([lines.choose(None), lines.choose(None)], [Some(StripeIndex(0)), Some(StripeIndex(1))]);
+    assert_eq!(
+        [lines.choose(None), lines.choose(None)],
+        [Some(StripeIndex(0)), Some(StripeIndex(1))]
+    );
     admit(&mut lines, 0, kib(8, 8), 9, true);
     // Old lines ahead of the elevator come first; young ones are not chosen.
     let old: Vec<u64> =
@@ -110,7 +114,11 @@ fn newer_data_takes_the_place_of_older_but_not_of_what_is_being_destaged() {
     assert_eq!(taken, [(0, kib(0, 4)), (0, kib(8, 8)), (1, kib(4, 4))]);
     admit(&mut lines, 0, kib(0, 8), 2, true);
     assert_eq!(lines.dirty_bytes(), ByteCount(24 * KIB));
-    assert_eq!(found(&lines, 0, kib(4, 4)), [(kib(4, 4), 1), (kib(4, 4), 2)], "the newest comes last");
+    assert_eq!(
+        found(&lines, 0, kib(4, 4)),
+        [(kib(4, 4), 1), (kib(4, 4), 2)],
+        "the newest comes last"
+    );
     lines.end(&destage, &[]);
     assert_eq!(lines.dirty_bytes(), ByteCount(8 * KIB));
     assert_eq!(lines.check(), Ok(()));
@@ -232,13 +240,15 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (0u64..4, ranges(), any::<bool>()).prop_map(|(stripe, range, is)| Step::Admit(stripe, range, is)),
+        4 => (0u64..4, ranges(), any::<bool>())
+            .prop_map(|(stripe, range, is)| Step::Admit(stripe, range, is)),
         2 => any::<bool>().prop_map(Step::Choose),
         1 => Just(Step::ChooseFull),
         1 => Just(Step::Retry),
         1 => (0u64..4).prop_map(Step::Want),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(which, one)| Step::Take(which, one)),
-        2 => (any::<usize>(), prop_oneof![3 => Just(0), 1 => any::<u64>()]).prop_map(|(which, failed)| Step::End(which, failed)),
+        2 => (any::<usize>(), prop_oneof![3 => Just(0), 1 => any::<u64>()])
+            .prop_map(|(which, failed)| Step::End(which, failed)),
     ]
 }
 
@@ -274,7 +284,17 @@ impl Used {
         let flush = (Sequence(0), none());
         SETTLED.with_borrow_mut(Vec::clear);
         let (kept, stripes) = (BTreeMap::new(), vec![(0, kib(0, 0))]);
-        Used { lines, begun, taken, drives: none(), promised: none(), kept, stripes, flush, writes: 0 }
+        Used {
+            lines,
+            begun,
+            taken,
+            drives: none(),
+            promised: none(),
+            kept,
+            stripes,
+            flush,
+            writes: 0,
+        }
     }
 
     fn look_at(&mut self, stripe: u64) {
@@ -312,7 +332,9 @@ impl Used {
                     self.look_at(stripe.0);
                 }
             }
-            Step::Retry => self.lines.retry(1).into_iter().for_each(|stripe| self.look_at(stripe.0)),
+            Step::Retry => {
+                self.lines.retry(1).into_iter().for_each(|stripe| self.look_at(stripe.0))
+            }
             Step::Want(stripe) if self.lines.want_line(StripeIndex(stripe)) => self.look_at(stripe),
             Step::Take(which, one) if !self.begun.is_empty() => {
                 let destage = self.begun.swap_remove(which % self.begun.len());
@@ -334,7 +356,9 @@ impl Used {
                 let older = &writes[*older];
                 older.answered && older.range.overlaps(write.range.align_out(SHAPE.cell))
             };
-            if !failed.contains(&index) && failed.iter().filter(|older| **older < index).any(comes_after) {
+            if !failed.contains(&index)
+                && failed.iter().filter(|older| **older < index).any(comes_after)
+            {
                 failed.push(index);
             }
         }
@@ -362,7 +386,8 @@ impl Used {
             for sector in sectors(range) {
                 let place = (self.stripes[number as usize].0, sector / 2);
                 let kept = self.kept.get_mut(&place).expect("something is kept there");
-                let mine = kept.iter_mut().find(|(kept, _)| *kept == number).expect("it is settled once");
+                let mine =
+                    kept.iter_mut().find(|(kept, _)| *kept == number).expect("it is settled once");
                 mine.1 = mine.1.checked_sub(1).expect("each byte is settled once");
                 while kept.first().is_some_and(|(_, sectors)| *sectors == 0) {
                     kept.remove(0);
@@ -376,7 +401,8 @@ impl Used {
         for ((stripe, cell), kept) in &self.kept {
             for sector in 2 * cell..2 * cell + 2 {
                 let has = |number: u64| sectors(self.stripes[number as usize].1).contains(&sector);
-                let newest = kept.iter().rev().find(|(number, _)| has(*number)).map(|(number, _)| *number);
+                let newest =
+                    kept.iter().rev().find(|(number, _)| has(*number)).map(|(number, _)| *number);
                 let seen = newest.unwrap_or(self.drives[*stripe as usize][sector]);
                 let promised = self.promised[*stripe as usize][sector];
                 assert!(
@@ -402,7 +428,10 @@ impl Used {
         }
         if self.lines.oldest_dirty().is_none_or(|oldest| oldest > self.flush.0) {
             for (drive, certain) in self.drives.iter().zip(&self.flush.1) {
-                assert!((0..SECTORS).all(|sector| drive[sector] >= certain[sector]), "a flush forgot data");
+                assert!(
+                    (0..SECTORS).all(|sector| drive[sector] >= certain[sector]),
+                    "a flush forgot data"
+                );
             }
             self.flush = (self.lines.latest(), self.promised.clone());
         }
@@ -416,7 +445,8 @@ impl Used {
 fn nobody_is_told_while_anything_older_is_kept_of_his_cells() {
     let mut used = Used::new();
     let fails = Step::End(0, 1);
-    let dirty = [Step::Admit(0, kib(4, 4), true), Step::Admit(0, kib(0, 4), true), Step::Choose(false)];
+    let dirty =
+        [Step::Admit(0, kib(4, 4), true), Step::Admit(0, kib(0, 4), true), Step::Choose(false)];
     let waits = [Step::Admit(0, kib(0, 4), false), Step::Take(0, false), fails.clone()];
     for step in dirty.iter().chain(&[Step::Take(0, false), fails]).chain(&waits) {
         used.step(step);
@@ -429,7 +459,9 @@ proptest! {
     /// Reads return acknowledged data or newer; a flush completes when its data is on the drives;
     /// in the end all data is on the drives.
     #[test]
-    fn what_was_promised_is_read_and_gets_to_the_drives(steps in prop::collection::vec(step(), 1..120)) {
+    fn what_was_promised_is_read_and_gets_to_the_drives(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let mut used = Used::new();
         for step in &steps {
             used.step(step);

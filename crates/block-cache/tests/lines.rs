@@ -67,7 +67,10 @@ fn writes_of_other_columns_do_not_wait_for_each_other() {
     admit(&mut lines, 0, kib(64 + 32, 8), 1);
     assert_eq!(numbers(&go(&mut lines, 0)), [[1]]);
     admit(&mut lines, 0, kib(128, 40), 2);
-    assert!(begin(&mut lines, 0).is_empty(), "columns 0 to 8 KiB and 32 to 40 KiB are being destaged");
+    assert!(
+        begin(&mut lines, 0).is_empty(),
+        "columns 0 to 8 KiB and 32 to 40 KiB are being destaged"
+    );
     admit(&mut lines, 0, kib(192 + 16, 8), 3);
     assert!(begin(&mut lines, 0).is_empty(), "no write overtakes one of the same columns");
     admit(&mut lines, 0, kib(192 + 48, 8), 4);
@@ -212,8 +215,8 @@ impl Used {
         let writes = self.lines.take(&destage, most);
         for write in &writes {
             let before = self.writes[..write.held.0 as usize].iter().zip(0..);
-            let mut same =
-                before.filter(|(older, _)| older.0 == destage.stripe.0 && older.1.overlaps(write.range));
+            let mut same = before
+                .filter(|(older, _)| older.0 == destage.stripe.0 && older.1.overlaps(write.range));
             assert!(
                 same.all(|(_, older)| self.done.contains(&older)
                     || writes.iter().any(|write| write.held.0 == older)),

@@ -43,7 +43,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for wrong in ["", "2:00", "24:00", "02:60", "02:00:60", "02", "+2:00", "02:00:00:00", "ab:cd"] {
+        for wrong in
+            ["", "2:00", "24:00", "02:60", "02:00:60", "02", "+2:00", "02:00:00:00", "ab:cd"]
+        {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,8 +1,8 @@
 //! The current configuration, and its document.
 
 use crate::document::{
-    Account, Array, ControllerPart, Document, Drive, Log, Member, Notification, Numbers, Saved, Schedule,
-    Spare, Subscription,
+    Account, Array, ControllerPart, Document, Drive, Log, Member, Notification, Numbers, Saved,
+    Schedule, Spare, Subscription,
 };
 use crate::{clock, policy};
 use access::AccountInfo;
@@ -69,12 +69,14 @@ impl Document {
                 alarm: Some(now.info.alarm.on),
             }),
             patrol: now.schedules.iter().find(|one| one.what == Scheduled::Patrol).map(schedule),
-            log: now
-                .log()
-                .map(|log| Log { drives: log.devices.iter().map(|device| device.drive.clone()).collect() }),
+            log: now.log().map(|log| Log {
+                drives: log.devices.iter().map(|device| device.drive.clone()).collect(),
+            }),
             drives: Some(now.lasting_drives().map(drive).collect()),
             arrays: Some(arrays(now)),
-            spares: Some(now.spares.iter().filter(|spare| is_lasting(&spare.drive)).map(spare).collect()),
+            spares: Some(
+                now.spares.iter().filter(|spare| is_lasting(&spare.drive)).map(spare).collect(),
+            ),
             notifications: Some(notifications),
             subscriptions: Some(subscriptions),
             accounts: Some(now.accounts.iter().map(account).collect()),
@@ -151,7 +153,8 @@ fn volume(now: &Current, info: &VolumeInfo) -> crate::document::Volume {
 
 /// The check schedule of a volume.
 pub(crate) fn check_of<'n>(now: &'n Current, volume: &str) -> Option<&'n ScheduleInfo> {
-    let is_it = |one: &&ScheduleInfo| one.what == Scheduled::Check && one.volume.as_deref() == Some(volume);
+    let is_it =
+        |one: &&ScheduleInfo| one.what == Scheduled::Check && one.volume.as_deref() == Some(volume);
     now.schedules.iter().find(is_it)
 }
 

@@ -293,7 +293,10 @@ impl Document {
         once("volume", volumes.map(|volume| volume.name.as_str()))?;
         once("drive", self.drives.iter().flatten().map(|drive| drive.name.as_str()))?;
         once("spare", self.spares.iter().flatten().map(|spare| spare.drive.as_str()))?;
-        once("notification", self.notifications.iter().flatten().map(|one| one.channel.name.as_str()))?;
+        once(
+            "notification",
+            self.notifications.iter().flatten().map(|one| one.channel.name.as_str()),
+        )?;
         once("account", self.accounts.iter().flatten().map(|account| account.name.as_str()))
     }
 
@@ -322,11 +325,16 @@ impl Document {
     /// `Failed`, when TOML cannot represent a value.
     pub fn written(&self) -> Result<String> {
         let body = toml::to_string(self).map_err(|error| {
-            Error::new(ErrorKind::Failed, format!("the configuration cannot be written as TOML: {error}"))
+            Error::new(
+                ErrorKind::Failed,
+                format!("the configuration cannot be written as TOML: {error}"),
+            )
         })?;
         Ok(format!(
-            "# The configuration of a SoftROC controller: 'softroc config restore FILE --dry-run' compares it.\n\
-             # It has no passwords, keys or other secrets. A section that is removed is left alone.\n\n{body}"
+            "# The configuration of a SoftROC controller: 'softroc config restore FILE --dry-run' \
+             compares it.\n\
+             # It has no passwords, keys or other secrets. A section that is removed is left \
+             alone.\n\n{body}"
         ))
     }
 }
@@ -334,14 +342,18 @@ impl Document {
 fn check_head(format: &str, version: u32) -> Result<()> {
     if format != FORMAT {
         return Err(invalid(format!(
-            "that is no saved configuration: its format is '{format}', not '{FORMAT}'; 'softroc config save' writes one"
+            "that is no saved configuration: its format is '{format}', not '{FORMAT}'; 'softroc \
+                config save' writes one"
         )));
     }
     match version {
         1..=VERSION => Ok(()),
-        0 => Err(invalid("that configuration has no version; 'softroc config save' writes one".to_owned())),
+        0 => Err(invalid(
+            "that configuration has no version; 'softroc config save' writes one".to_owned(),
+        )),
         later => Err(invalid(format!(
-            "that configuration is of version {later}, and this controller reads versions 1 to {VERSION}; restore it with a later release"
+            "that configuration is of version {later}, and this controller reads versions 1 to \
+                {VERSION}; restore it with a later release"
         ))),
     }
 }

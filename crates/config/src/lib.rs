@@ -27,6 +27,6 @@ mod policy;
 pub use compare::{Difference, Finding, Options, Step, compare};
 pub use current::Current;
 pub use document::{
-    Account, Array, ControllerPart, Document, Drive, Log, Member, Notification, Numbers, Saved, Schedule,
-    Spare, Subscription, VERSION, Volume,
+    Account, Array, ControllerPart, Document, Drive, Log, Member, Notification, Numbers, Saved,
+    Schedule, Spare, Subscription, VERSION, Volume,
 };

@@ -96,7 +96,9 @@ fn switch(name: &str, value: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use controller::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};
+    use controller::{
+        CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode,
+    };
 
     #[test]
     fn every_value_of_every_policy_is_read_as_it_is_shown() {

@@ -103,7 +103,8 @@ pub(crate) fn router() -> Router<AppState> {
 
 /// Routes before authentication: sign-in.
 pub(crate) fn sign_in() -> Router<AppState> {
-    Router::new().route("/v1/session", post(open).layer(DefaultBodyLimit::max(LONGEST_OF_A_STRANGER)))
+    Router::new()
+        .route("/v1/session", post(open).layer(DefaultBodyLimit::max(LONGEST_OF_A_STRANGER)))
 }
 
 fn answered(answer: Result<AccessReply>) -> Response {
@@ -131,7 +132,11 @@ async fn list(State(desk): State<AppState>, Extension(caller): CallerExtension) 
     answered(known.map(|()| AccessReply::Accounts { accounts: desk.keeper.list() }))
 }
 
-async fn add(State(desk): State<AppState>, Extension(caller): CallerExtension, body: Body<Add>) -> Response {
+async fn add(
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
+    body: Body<Add>,
+) -> Response {
     answered(added(&desk, &caller, body).await)
 }
 
@@ -140,13 +145,15 @@ async fn added(desk: &AppState, caller: &Caller, body: Body<Add>) -> Result<Acce
     let Add { name, role, password, must_change } = read(body)?;
     let made = password.is_none();
     let password = password.map_or_else(made_password, Ok)?;
-    let account = desk.keeper.add(&caller.named(), &name, role, &password, must_change || made).await?;
+    let account =
+        desk.keeper.add(&caller.named(), &name, role, &password, must_change || made).await?;
     Ok(AccessReply::Account { account, password: made.then(|| password.reveal().to_owned()) })
 }
 
 /// A random password.
 pub(crate) fn made_password() -> Result<Password> {
-    let bytes = keeper::random::<20>().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
+    let bytes =
+        keeper::random::<20>().map_err(|error| Error::new(ErrorKind::Failed, error.to_string()))?;
     Ok(Password::from_random(&bytes))
 }
 
@@ -159,18 +166,29 @@ async fn set(
     answered(changed(&desk, &caller, &name, body).await)
 }
 
-async fn changed(desk: &AppState, caller: &Caller, name: &str, body: Body<Set>) -> Result<AccessReply> {
-    let Set { name: new_name, role, enabled, password, new_password, must_change, unlock } = read(body)?;
+async fn changed(
+    desk: &AppState,
+    caller: &Caller,
+    name: &str,
+    body: Body<Set>,
+) -> Result<AccessReply> {
+    let Set { name: new_name, role, enabled, password, new_password, must_change, unlock } =
+        read(body)?;
     let is_own = caller.account.as_deref() == Some(name);
-    let is_more = new_name.is_some() || role.is_some() || enabled.is_some() || must_change.is_some();
+    let is_more =
+        new_name.is_some() || role.is_some() || enabled.is_some() || must_change.is_some();
     let of_own = is_own && password.is_some() && !is_more && !new_password && !unlock;
     desk.may(caller, if of_own { Action::OwnPassword } else { Action::Accounts }, name)?;
     if password.is_some() && new_password {
-        return Err(Error::new(ErrorKind::Invalid, "give either a password or 'new_password', not both"));
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "give either a password or 'new_password', not both",
+        ));
     }
     let password = if new_password { Some(made_password()?) } else { password };
     let must_change = if new_password { Some(true) } else { must_change };
-    let change = AccountChange { name: new_name, role, enabled, password: None, must_change, unlock };
+    let change =
+        AccountChange { name: new_name, role, enabled, password: None, must_change, unlock };
     let account = desk.keeper.set(caller, name, change, password.as_ref()).await?;
     let told = password.filter(|_| new_password).map(|password| password.reveal().to_owned());
     Ok(AccessReply::Account { account, password: told })
@@ -188,13 +206,16 @@ async fn repaired(desk: &AppState, caller: &Caller, body: Body<Repair>) -> Resul
     let Repair { anew } = read(body)?;
     let keeper = &desk.keeper;
     let repair = async { keeper.repair(&caller.named(), anew) };
-    Ok(match desk.order((caller, Action::Accounts), ("account-repair", "accounts"), repair).await? {
-        Some((name, password)) => {
-            let password = Some(password.reveal().to_owned());
-            AccessReply::Account { account: keeper.show(name)?, password }
-        }
-        None => AccessReply::Accounts { accounts: keeper.list() },
-    })
+    Ok(
+        match desk.order((caller, Action::Accounts), ("account-repair", "accounts"), repair).await?
+        {
+            Some((name, password)) => {
+                let password = Some(password.reveal().to_owned());
+                AccessReply::Account { account: keeper.show(name)?, password }
+            }
+            None => AccessReply::Accounts { accounts: keeper.list() },
+        },
+    )
 }
 
 async fn remove(
@@ -206,7 +227,11 @@ async fn remove(
         Ok(()) => desk.keeper.remove(&caller.named(), &name).await,
         Err(denied) => Err(denied),
     };
-    answered(removed.map(|()| AccessReply::Done { notes: vec![format!("the account '{name}' is removed")] }))
+    answered(
+        removed.map(|()| AccessReply::Done {
+            notes: vec![format!("the account '{name}' is removed")],
+        }),
+    )
 }
 
 async fn open(

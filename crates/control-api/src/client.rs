@@ -46,10 +46,13 @@ impl LocalSocket {
         if self.trusts(uid) {
             return Ok(());
         }
-        let (socket, own, name) = (self.path.display(), rustix::process::geteuid().as_raw(), user_name(uid));
+        let (socket, own, name) =
+            (self.path.display(), rustix::process::geteuid().as_raw(), user_name(uid));
         let name = if name == uid.to_string() { String::new() } else { format!("'{name}', ") };
         let sentence = format!(
-            "the control socket {socket} {verb} another user ({name}uid {uid}; expected uid {own} or root), so nothing was sent; if you trust that user, name the socket with '--socket {socket}'"
+            "the control socket {socket} {verb} another user ({name}uid {uid}; expected uid {own} \
+                or root), so nothing was sent; if you trust that user, name the socket with \
+                '--socket {socket}'"
         );
         Err(Error::new(ErrorKind::Denied, sentence))
     }
@@ -87,7 +90,8 @@ impl Remote {
     /// When the address is invalid.
     pub fn new(address: &str, token: Option<String>, trust: Trust) -> Result<Remote> {
         let wrong = || {
-            let sentence = format!("'{address}' is not a server address; expected https://HOST:PORT");
+            let sentence =
+                format!("'{address}' is not a server address; expected https://HOST:PORT");
             Error::new(ErrorKind::Invalid, sentence)
         };
         let rest = address.strip_prefix("https://").ok_or_else(wrong)?.trim_end_matches('/');
@@ -158,14 +162,17 @@ pub fn configuration(place: &Place, order: Option<&serde_json::Value>) -> Result
 /// # Errors
 /// Errors of the request; `Unavailable` when no controller responds.
 pub fn history(place: &Place, query: &[(&str, String)]) -> Result<HistoryReply> {
-    let query: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    let query: Vec<String> =
+        query.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
     request(place, "GET", &format!("/v1/history?{}", query.join("&")), None)
 }
 
 /// Percent-encodes a value for a query.
 fn escaped(value: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let text = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let text = |byte: u8| {
+        if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
     value.bytes().map(text).collect()
 }
 
@@ -175,12 +182,13 @@ fn request<T: DeserializeOwned>(
     path: &str,
     body: Option<&serde_json::Value>,
 ) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(ErrorKind::Failed, format!("cannot talk to the controller: {error}")))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+            Error::new(ErrorKind::Failed, format!("cannot talk to the controller: {error}"))
+        })?;
     let failed = |error: String| broken(place, &error);
-    let body = body.map(serde_json::to_vec).transpose().map_err(|error| failed(error.to_string()))?;
+    let body =
+        body.map(serde_json::to_vec).transpose().map_err(|error| failed(error.to_string()))?;
     let mut request = Request::builder().method(method).uri(path).header("host", host_of(place));
     if let Place::Server(Remote { token: Some(token), .. }) = place {
         request = request.header(TOKEN, token);
@@ -207,7 +215,9 @@ fn request<T: DeserializeOwned>(
 fn host_of(place: &Place) -> String {
     match place {
         Place::Socket(_) => "localhost".to_owned(),
-        Place::Server(Remote { host, port, .. }) if host.contains(':') => format!("[{host}]:{port}"),
+        Place::Server(Remote { host, port, .. }) if host.contains(':') => {
+            format!("[{host}]:{port}")
+        }
         Place::Server(Remote { host, port, .. }) => format!("{host}:{port}"),
     }
 }
@@ -241,7 +251,8 @@ async fn to_socket(socket: &LocalSocket) -> Result<UnixStream> {
     // The file may have been replaced since the check. The kernel knows the server process.
     let peer = stream.peer_cred().map_err(|error| {
         let sentence = format!(
-            "the kernel does not report the server process of the control socket {path}: {error}; try again"
+            "the kernel does not report the server process of the control socket {path}: {error}; \
+                try again"
         );
         Error::new(ErrorKind::Unavailable, sentence)
     })?;

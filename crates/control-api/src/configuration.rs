@@ -14,7 +14,9 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
-use config::{Current, Difference, Document, Finding, Notification, Options, Step, Subscription, compare};
+use config::{
+    Current, Difference, Document, Finding, Notification, Options, Step, Subscription, compare,
+};
 use controller::{Command, Error, ErrorKind, Reply, Result};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
@@ -79,7 +81,8 @@ async fn save(State(desk): State<AppState>, Extension(caller): CallerExtension) 
 async fn saved(desk: &AppState, caller: &Caller) -> Result<ConfigReply> {
     caller.may(Action::Configuration)?;
     let now = current(desk).await?;
-    let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let at =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Ok(ConfigReply::Configuration { document: Box::new(Document::of(&now, units::utc(at))) })
 }
 
@@ -145,7 +148,8 @@ async fn carried_out(
         for mut finding in open {
             let Some(step) = finding.step.clone() else { continue };
             // Several differences may have the same step.
-            let before = tried.iter().find(|(one, _)| *one == step).map(|(_, failure)| failure.clone());
+            let before =
+                tried.iter().find(|(one, _)| *one == step).map(|(_, failure)| failure.clone());
             let failure = match before {
                 Some(failure) => failure,
                 None => take(desk, caller, &step).await.err().map(|error| error.message),
@@ -155,7 +159,8 @@ async fn carried_out(
             done.push(finding);
         }
     }
-    let sentence = "the configuration changed during the restore; repeat it without concurrent changes";
+    let sentence =
+        "the configuration changed during the restore; repeat it without concurrent changes";
     Err(Error::new(ErrorKind::Busy, sentence))
 }
 
@@ -221,21 +226,27 @@ fn notes<'s>(steps: impl Iterator<Item = &'s Step>) -> Vec<String> {
 /// The current configuration.
 async fn current(desk: &AppState) -> Result<Current> {
     desk.keeper.check()?;
-    let unexpected = || Error::new(ErrorKind::Failed, "the controller sent an unexpected reply; see its log");
+    let unexpected =
+        || Error::new(ErrorKind::Failed, "the controller sent an unexpected reply; see its log");
     let Reply::Info { info } = desk.look(Command::Info {}).await? else { return Err(unexpected()) };
-    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
+    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else {
+        return Err(unexpected());
+    };
     let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
         return Err(unexpected());
     };
     let Reply::Spares { spares, .. } = desk.look(Command::SpareList {}).await? else {
         return Err(unexpected());
     };
-    let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else { return Err(unexpected()) };
+    let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else {
+        return Err(unexpected());
+    };
     let Reply::Schedules { schedules } = desk.look(Command::ScheduleList {}).await? else {
         return Err(unexpected());
     };
     let channels = desk.office.list().into_iter();
-    let notifications = channels.map(|one| Notification { has_secret: one.has_secret, channel: one.channel });
+    let notifications =
+        channels.map(|one| Notification { has_secret: one.has_secret, channel: one.channel });
     let subscriptions = desk.subscriptions.list().into_iter().map(|one| {
         let redfish::Subscription { id: _, destination, context, verify_certificate } = one;
         Subscription { destination, context, verify_certificate }

@@ -44,13 +44,26 @@ pub(crate) async fn carry_out(
             return Ok(Some(once(name, &password)));
         }
         Order::EnableAccount(name, on) => {
-            set(desk, caller, name, AccountChange { enabled: Some(*on), ..AccountChange::default() }).await?;
+            set(
+                desk,
+                caller,
+                name,
+                AccountChange { enabled: Some(*on), ..AccountChange::default() },
+            )
+            .await?;
         }
         Order::UnlockAccount(name) => {
-            set(desk, caller, name, AccountChange { unlock: true, ..AccountChange::default() }).await?;
+            set(desk, caller, name, AccountChange { unlock: true, ..AccountChange::default() })
+                .await?;
         }
         Order::SetRole(name, role) => {
-            set(desk, caller, name, AccountChange { role: Some(*role), ..AccountChange::default() }).await?;
+            set(
+                desk,
+                caller,
+                name,
+                AccountChange { role: Some(*role), ..AccountChange::default() },
+            )
+            .await?;
         }
         Order::RemoveAccount(name) => desk.keeper.remove(&caller.named(), name).await?,
         Order::Measure(order) => {

@@ -28,12 +28,13 @@ const ENTRANCE: &str = "__Secure-softroc-entrance";
 const COOKIE: &str = "Path=/console; Secure; HttpOnly; SameSite=Strict";
 
 /// Only content and scripts of this server, and no frames.
-const POLICY: &str =
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors \
+    'none'; object-src 'none'";
 
 /// For the benchmark report: a page with inline style and without scripts, sandboxed so that it
 /// cannot use the session.
-const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 /// Routes below `/console`. The root redirects to it.
 pub(crate) fn router() -> Router<AppState> {
@@ -80,7 +81,9 @@ fn html(code: u16, text: String) -> Response {
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    let Some(asset) = webconsole::asset(&name) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(asset) = webconsole::asset(&name) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let digest = ring::digest::digest(&ring::digest::SHA256, asset.text.as_bytes());
     let tag = format!("\"{}\"", access::hex(&digest.as_ref()[..8]));
     let usual = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
@@ -93,7 +96,8 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
 /// The value of a cookie.
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut pairs =
+        all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find_map(|(known, value)| (known == name).then_some(value))
 }
 
@@ -141,14 +145,22 @@ fn boxed(error: Error) -> Box<Response> {
 }
 
 /// The viewer of pages, or a redirection to sign-in.
-async fn enter(desk: &AppState, peer: Option<Peer>, headers: &HeaderMap, uri: &Uri) -> Entered<Viewer> {
+async fn enter(
+    desk: &AppState,
+    peer: Option<Peer>,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Entered<Viewer> {
     match caller(desk, peer, headers).await {
         Ok(Some(caller)) if caller.must_change => Err(Box::new(see("/console/password"))),
         Ok(Some(caller)) => Ok(viewer(desk, caller)),
         Ok(None) => {
             let back = uri.path_and_query().map_or("/console/", |address| address.as_str());
             let ended = if cookie(headers, SESSION).is_some() { "ended=yes&" } else { "" };
-            Err(Box::new(see(&format!("/console/sign-in?{ended}back={}", webconsole::encoded(back)))))
+            Err(Box::new(see(&format!(
+                "/console/sign-in?{ended}back={}",
+                webconsole::encoded(back)
+            ))))
         }
         Err(error) => Err(boxed(error)),
     }
@@ -160,7 +172,9 @@ pub(crate) async fn world(desk: &AppState, caller: &Caller, events: usize) -> Re
         let sentence = "the controller sent an unexpected reply; see its log";
         Error::new(ErrorKind::Failed, sentence)
     };
-    let Reply::Info { info } = desk.ask(caller, Command::Info {}).await? else { return Err(unexpected()) };
+    let Reply::Info { info } = desk.ask(caller, Command::Info {}).await? else {
+        return Err(unexpected());
+    };
     let Reply::Health { health } = desk.ask(caller, Command::Health {}).await? else {
         return Err(unexpected());
     };
@@ -177,7 +191,9 @@ pub(crate) async fn world(desk: &AppState, caller: &Caller, events: usize) -> Re
         return Err(unexpected());
     };
     let last = Some(events);
-    let Reply::Events { events } = desk.ask(caller, Command::EventsList { last, about: None }).await? else {
+    let Reply::Events { events } =
+        desk.ask(caller, Command::EventsList { last, about: None }).await?
+    else {
         return Err(unexpected());
     };
     let (now_unix_s, host) = (keeper::unix_time(), desk.machine.host.clone());
@@ -239,7 +255,8 @@ async fn foreign(desk: &AppState, caller: &Caller, world: &World) -> Result<Repl
     let question = Command::ForeignList {};
     caller.may(Action::of(&question))?;
     let event = desk.controller.events().newest();
-    let drives = world.drives.iter().map(|drive| format!("{} {}", drive.name, drive.state)).collect();
+    let drives =
+        world.drives.iter().map(|drive| format!("{} {}", drive.name, drive.state)).collect();
     desk.holdings.of(std::time::Instant::now(), event, drives, desk.ask(caller, question)).await
 }
 
@@ -345,7 +362,12 @@ async fn act(State(desk): State<AppState>, request: Request) -> Response {
 }
 
 /// A page with a result that is shown once.
-async fn told(desk: &AppState, viewer: &Viewer, (what, once): &(String, String), back: &str) -> Response {
+async fn told(
+    desk: &AppState,
+    viewer: &Viewer,
+    (what, once): &(String, String),
+    back: &str,
+) -> Response {
     match world(desk, &viewer.caller, 0).await {
         Ok(world) => {
             let page = webconsole::told(&world, viewer, what, once, back);
@@ -376,7 +398,13 @@ fn with_cookie(mut response: Response, name: &str, value: &str, more: &str) -> R
 }
 
 /// The sign-in page. Its form is bound to a cookie, so that another site cannot sign a user in.
-fn entrance_page(desk: &AppState, code: u16, back: &str, refusal: Option<&str>, has_ended: bool) -> Response {
+fn entrance_page(
+    desk: &AppState,
+    code: u16,
+    back: &str,
+    refusal: Option<&str>,
+    has_ended: bool,
+) -> Response {
     let bound = match keeper::random::<16>() {
         Ok(bytes) => access::hex(&bytes),
         Err(error) => return refused(Error::new(ErrorKind::Failed, error.to_string())),
@@ -388,7 +416,13 @@ fn entrance_page(desk: &AppState, code: u16, back: &str, refusal: Option<&str>, 
 
 async fn entrance(State(desk): State<AppState>, uri: Uri) -> Response {
     let query = query(&uri);
-    entrance_page(&desk, 200, webconsole::back(query.get("back")), None, query.get("ended").is_some())
+    entrance_page(
+        &desk,
+        200,
+        webconsole::back(query.get("back")),
+        None,
+        query.get("ended").is_some(),
+    )
 }
 
 async fn sign_in(State(desk): State<AppState>, request: Request) -> Response {
@@ -415,7 +449,9 @@ async fn sign_in(State(desk): State<AppState>, request: Request) -> Response {
             let response = with_cookie(see(to), SESSION, &token, "");
             with_cookie(response, ENTRANCE, "", "; Max-Age=0")
         }
-        Err(error) => entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message), false),
+        Err(error) => {
+            entrance_page(&desk, status(error.kind).as_u16(), back, Some(&error.message), false)
+        }
     }
 }
 
@@ -461,15 +497,19 @@ async fn set_password(State(desk): State<AppState>, request: Request) -> Respons
     };
     match changed(&desk, &caller, &fields).await {
         Ok(()) => see("/console/"),
-        Err(error) => password_page(&desk, status(error.kind).as_u16(), &caller, Some(&error.message)),
+        Err(error) => {
+            password_page(&desk, status(error.kind).as_u16(), &caller, Some(&error.message))
+        }
     }
 }
 
 async fn changed(desk: &AppState, caller: &Caller, fields: &webconsole::Query) -> Result<()> {
     caller.may(Action::OwnPassword)?;
     let invalid = |sentence: &str| Error::new(ErrorKind::Invalid, sentence);
-    let name = caller.account.as_deref().ok_or_else(|| invalid("only an account has a password"))?;
-    let (new, again) = (fields.get("password").unwrap_or_default(), fields.get("again").unwrap_or_default());
+    let name =
+        caller.account.as_deref().ok_or_else(|| invalid("only an account has a password"))?;
+    let (new, again) =
+        (fields.get("password").unwrap_or_default(), fields.get("again").unwrap_or_default());
     if new != again {
         return Err(invalid("the two passwords differ; type both again"));
     }

@@ -1,7 +1,8 @@
 //! Private files in the state folder.
 
 use controller::{
-    ControllerHandle, Error, ErrorKind, EventCode, Loaded, Occurrence, Result, StateFile, Trouble, put_aside,
+    ControllerHandle, Error, ErrorKind, EventCode, Loaded, Occurrence, Result, StateFile, Trouble,
+    put_aside,
 };
 use platform::StateStore;
 use platform_linux::StateFolder;
@@ -44,15 +45,22 @@ impl Files {
     /// Renames an unreadable file. Returns a sentence about the result.
     pub(crate) fn set_aside(&self, name: &str, why: &str) -> String {
         match at_once(put_aside(&self.0, name, name)) {
-            Ok(aside) => format!("{name} in the state folder cannot be read: {why}; it is kept as {aside}"),
+            Ok(aside) => {
+                format!("{name} in the state folder cannot be read: {why}; it is kept as {aside}")
+            }
             Err(stuck) => {
-                format!("{name} in the state folder cannot be read: {why}; renaming it failed ({stuck})")
+                format!(
+                    "{name} in the state folder cannot be read: {why}; renaming it failed ({stuck})"
+                )
             }
         }
     }
 
     /// The content of a state file.
-    pub(crate) fn load_state<T: Serialize + DeserializeOwned>(&self, file: &StateFile<T>) -> Loaded<T> {
+    pub(crate) fn load_state<T: Serialize + DeserializeOwned>(
+        &self,
+        file: &StateFile<T>,
+    ) -> Loaded<T> {
         at_once(file.load(&self.0))
     }
 

@@ -93,7 +93,11 @@ impl Users {
 }
 
 /// Admits authenticated requests, and attaches the caller.
-pub(crate) async fn gate(State(desk): State<AppState>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn gate(
+    State(desk): State<AppState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let peer = peer(&request);
     match identify(&desk, peer.as_ref(), request.headers()).await {
         Ok(Some(caller)) => {
@@ -101,8 +105,8 @@ pub(crate) async fn gate(State(desk): State<AppState>, mut request: Request, nex
             next.run(request).await
         }
         Ok(None) => {
-            let sentence =
-                "an account is required; send a token (X-Auth-Token), or a name and a password (Basic)";
+            let sentence = "an account is required; send a token (X-Auth-Token), or a name and a \
+                password (Basic)";
             unauthenticated(Error::new(ErrorKind::Unauthenticated, sentence))
         }
         Err(error) => unauthenticated(error),
@@ -203,7 +207,8 @@ async fn of_headers(desk: &AppState, headers: &HeaderMap, from: &Origin) -> Resu
 /// `Unauthenticated` if it does.
 pub(crate) fn check_site(headers: &HeaderMap) -> Result<()> {
     if is_of_another_site(headers) {
-        let sentence = "request from a page of another site; only pages of this server are accepted";
+        let sentence =
+            "request from a page of another site; only pages of this server are accepted";
         return Err(Error::new(ErrorKind::Unauthenticated, sentence));
     }
     Ok(())
@@ -211,7 +216,8 @@ pub(crate) fn check_site(headers: &HeaderMap) -> Result<()> {
 
 /// Whether a browser reports another site as origin: it may have stored a password for this server.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    let text =
+        |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     let Some(origin) = text(header::ORIGIN) else { return false };
     origin.strip_prefix("https://") != text(header::HOST)
 }
@@ -243,7 +249,11 @@ mod tests {
             assert_eq!(users(all, None).role(0, 5), Role::Administrator);
             assert_eq!(users(all, None).role(7, 5), Role::Administrator);
         }
-        assert_eq!(users(false, None).role(8, 5), Role::Operator, "the kernel let them in by the group");
+        assert_eq!(
+            users(false, None).role(8, 5),
+            Role::Operator,
+            "the kernel let them in by the group"
+        );
         assert_eq!(users(true, Some(5)).role(8, 5), Role::Operator);
         assert_eq!(users(true, Some(6)).role(8, 5), Role::ReadOnly);
         assert_eq!(users(true, None).role(8, 5), Role::ReadOnly);
@@ -270,7 +280,8 @@ mod tests {
         let expected = Some(("ada".to_owned(), "a:b".to_owned()));
         assert_eq!(read("Basic YWRhOmE6Yg=="), expected);
         assert_eq!(read("basic  YWRhOmE6Yg=="), expected);
-        for wrong in ["Basic", "Basic YWRh", "Bearer YWRhOmE6Yg==", "Basic ????", "Basic /w==", ""] {
+        for wrong in ["Basic", "Basic YWRh", "Bearer YWRhOmE6Yg==", "Basic ????", "Basic /w==", ""]
+        {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

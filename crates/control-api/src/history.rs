@@ -14,8 +14,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use controller::{
-    Command, ControllerHandle, CountersInfo, DriveCounters, Error, ErrorKind, EventCode, Occurrence, Reply,
-    Result, VolumeCounters, WorkInfo,
+    Command, ControllerHandle, CountersInfo, DriveCounters, Error, ErrorKind, EventCode,
+    Occurrence, Reply, Result, VolumeCounters, WorkInfo,
 };
 use history::{
     Counters, Done, History, Kind, Limits, Notice, OPERATIONS, Question, Reading, Series, Subject,
@@ -97,7 +97,14 @@ pub(crate) fn open(state: &Path, controller: &ControllerHandle) -> std::io::Resu
 fn tell(controller: &ControllerHandle, notice: Notice) {
     let note = |code, cause: &str, effect: &str, text: String| {
         let (cause, effect) = (cause.to_owned(), effect.to_owned());
-        controller.note(Occurrence { code, subject: FILE.to_owned(), cause, effect, text, by: None });
+        controller.note(Occurrence {
+            code,
+            subject: FILE.to_owned(),
+            cause,
+            effect,
+            text,
+            by: None,
+        });
     };
     match notice {
         Notice::SetAside { why, now_at } => {
@@ -143,7 +150,9 @@ pub(crate) async fn watch(desk: AppState) {
         match noted(&desk).await {
             Ok(left_out) => {
                 if left_out > 0 && !std::mem::replace(&mut is_told, true) {
-                    tracing::warn!("no history for {left_out} volumes and drives: there are too many");
+                    tracing::warn!(
+                        "no history for {left_out} volumes and drives: there are too many"
+                    );
                 }
             }
             Err(error) if error.kind == ErrorKind::Stopping => return,
@@ -159,7 +168,10 @@ pub(crate) async fn watch(desk: AppState) {
 /// Takes a sample. Returns the number of volumes and drives that were left out.
 async fn noted(desk: &AppState) -> Result<usize> {
     let Reply::Counters { counters } = desk.look(Command::Counters {}).await? else {
-        return Err(Error::new(ErrorKind::Failed, "the controller sent an unexpected reply; see its log"));
+        return Err(Error::new(
+            ErrorKind::Failed,
+            "the controller sent an unexpected reply; see its log",
+        ));
     };
     let (now_ns, readings) = (counters.taken_ns, readings(*counters));
     Ok(desk.history.note(crate::keeper::unix_time(), now_ns, &readings))
@@ -177,7 +189,11 @@ fn readings(counters: CountersInfo) -> Vec<Reading> {
     };
     let drive = |of: DriveCounters| Reading {
         subject: Subject { kind: Kind::Drive, key: of.identity, name: of.name },
-        counters: Counters { done: done(&of.work), temperature_c: of.temperature_c, ..Counters::default() },
+        counters: Counters {
+            done: done(&of.work),
+            temperature_c: of.temperature_c,
+            ..Counters::default()
+        },
     };
     counters.volumes.into_iter().map(volume).chain(counters.drives.into_iter().map(drive)).collect()
 }
@@ -227,8 +243,10 @@ async fn answer(desk: &AppState, caller: &Caller, asked: Asked) -> Result<Histor
     };
     let (history, asks) = (desk.history.clone(), question.clone());
     let read = tokio::task::spawn_blocking(move || history.ask(&asks));
-    let failed = |why: String| Error::new(ErrorKind::Failed, format!("reading the history failed: {why}"));
-    let late = || Error::new(ErrorKind::Busy, "reading the history file timed out; try again later");
+    let failed =
+        |why: String| Error::new(ErrorKind::Failed, format!("reading the history failed: {why}"));
+    let late =
+        || Error::new(ErrorKind::Busy, "reading the history file timed out; try again later");
     let read = tokio::time::timeout(PATIENCE, read).await.map_err(|_| late())?;
     let (step_s, series) = read.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let is_known = |(kind, name): (Kind, &String)| desk.history.knows(kind, name);
@@ -236,7 +254,8 @@ async fn answer(desk: &AppState, caller: &Caller, asked: Asked) -> Result<Histor
         && !question.kind.zip(question.name.as_ref()).is_some_and(is_known)
     {
         let sentence = format!(
-            "there is no history of '{name}'; 'softroc volume list' and 'softroc drive list' list the names"
+            "there is no history of '{name}'; 'softroc volume list' and 'softroc drive list' list \
+                the names"
         );
         return Err(Error::new(ErrorKind::NotFound, sentence));
     }
@@ -265,7 +284,9 @@ async fn question(desk: &AppState, asked: Asked) -> Result<Question> {
         (None, None, Some("volumes")) => (Some(Kind::Volume), None),
         (None, None, Some("drives")) => (Some(Kind::Drive), None),
         (None, None, None) => (None, None),
-        (None, None, Some(of)) => return invalid(format!("'of' must be 'volumes' or 'drives', not '{of}'")),
+        (None, None, Some(of)) => {
+            return invalid(format!("'of' must be 'volumes' or 'drives', not '{of}'"));
+        }
         _ => return invalid("give only one of 'volume', 'drive' and 'of'".to_owned()),
     };
     let most = MOST_POINTS[usize::from(name.is_some())];

@@ -77,13 +77,22 @@ mod tests {
             let drives = |count: usize| vec!["d".to_owned(); count];
             let begin = Instant::now();
             let after = |seconds: u64| begin + Duration::from_secs(seconds);
-            assert!(holdings.of(begin, 7, drives(1), ask(true)).await.is_err(), "a refusal is not kept");
+            assert!(
+                holdings.of(begin, 7, drives(1), ask(true)).await.is_err(),
+                "a refusal is not kept"
+            );
             for look in 0..10 {
                 assert!(holdings.of(after(2 * look), 7, drives(1), ask(false)).await.is_ok());
             }
             assert_eq!(asked.get(), 2);
-            assert!(holdings.of(after(20), 8, drives(1), ask(false)).await.is_ok(), "something happened");
-            assert!(holdings.of(after(20), 8, drives(2), ask(false)).await.is_ok(), "another drive is there");
+            assert!(
+                holdings.of(after(20), 8, drives(1), ask(false)).await.is_ok(),
+                "something happened"
+            );
+            assert!(
+                holdings.of(after(20), 8, drives(2), ask(false)).await.is_ok(),
+                "another drive is there"
+            );
             assert_eq!(asked.get(), 4);
             assert!(holdings.of(after(20) + OLD, 8, drives(2), ask(false)).await.is_ok());
             assert_eq!(asked.get(), 5);

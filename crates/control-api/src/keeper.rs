@@ -21,7 +21,9 @@ use access::{
     AccountChange, AccountInfo, Accounts, Caller, Cost, Hash, KeptAccounts, Limits, Password, Role,
     SessionInfo, Sessions, Throttle,
 };
-use controller::{ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Result, StateFile, Trouble};
+use controller::{
+    ControllerHandle, Error, ErrorKind, EventCode, Occurrence, Result, StateFile, Trouble,
+};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -30,7 +32,8 @@ use turns::Turns;
 
 /// The file of the accounts in the state folder. An earlier version may contain revoked accounts
 /// and passwords, so only an operator can restore it.
-const FILE: StateFile<KeptAccounts> = StateFile::json("accounts.json", "the list of accounts").guarded();
+const FILE: StateFile<KeptAccounts> =
+    StateFile::json("accounts.json", "the list of accounts").guarded();
 
 /// The name of the first account.
 const FIRST: &str = "admin";
@@ -96,7 +99,8 @@ impl AccountStore {
         cost: Cost,
         controller: ControllerHandle,
     ) -> platform::Result<AccountStore> {
-        let unusable = |error: Error| platform::Error::new(platform::ErrorKind::WrongKind, error.message);
+        let unusable =
+            |error: Error| platform::Error::new(platform::ErrorKind::WrongKind, error.message);
         let nobody = Password::new(access::hex(&random::<32>()?));
         let nobody = Hash::of(&nobody, random()?, cost).map_err(unusable)?;
         let none = Accounts::none(nobody);
@@ -130,7 +134,8 @@ impl AccountStore {
             }
         };
         let (throttle, sessions) = (Throttle::new(Limits::default()), Sessions::new(IDLE_S));
-        let state = State { accounts, damaged, throttle, sessions, known: BTreeMap::new(), revision: 0 };
+        let state =
+            State { accounts, damaged, throttle, sessions, known: BTreeMap::new(), revision: 0 };
         Ok(AccountStore {
             state: Mutex::new(state),
             files: files.clone(),
@@ -165,7 +170,8 @@ impl AccountStore {
     ) -> Result<Option<(&'static str, Password)>> {
         let mut state = self.state();
         if state.damaged.is_none() {
-            let sentence = "the accounts are readable: nothing to repair; see 'softroc account list'";
+            let sentence =
+                "the accounts are readable: nothing to repair; see 'softroc account list'";
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let (accounts, first) = match anew {
@@ -341,13 +347,16 @@ impl AccountStore {
         }
         let what = described(&change);
         let (new_name, unlocks) = (change.name.clone(), change.unlock);
-        let ends = change.password.is_some() || change.role.is_some() || change.enabled == Some(false);
+        let ends =
+            change.password.is_some() || change.role.is_some() || change.enabled == Some(false);
         self.change(&by.named(), name, &what, |accounts| accounts.set(name, change))?;
         if unlocks {
             self.state().throttle.unlock(name);
         }
         if ends || new_name.is_some() {
-            self.state().sessions.close_of(name, by.session.as_deref().filter(|_| new_name.is_none()));
+            self.state()
+                .sessions
+                .close_of(name, by.session.as_deref().filter(|_| new_name.is_none()));
         }
         self.show(new_name.as_deref().unwrap_or(name))
     }
@@ -392,9 +401,12 @@ impl AccountStore {
         let now_s = self.now_s();
         let mut state = self.state();
         let Some(name) = &caller.account else { return true };
-        let as_it_was =
-            state.accounts.show(name).is_ok_and(|account| account.enabled && account.role == caller.role);
-        let is_open = |id: &String| state.sessions.list(now_s).iter().any(|session| session.id == *id);
+        let as_it_was = state
+            .accounts
+            .show(name)
+            .is_ok_and(|account| account.enabled && account.role == caller.role);
+        let is_open =
+            |id: &String| state.sessions.list(now_s).iter().any(|session| session.id == *id);
         as_it_was && caller.session.as_ref().is_none_or(is_open)
     }
 
@@ -409,7 +421,9 @@ fn described(change: &AccountChange) -> String {
     let mut parts = Vec::new();
     parts.extend(change.name.as_ref().map(|name| format!("renamed to '{name}'")));
     parts.extend(change.role.map(|role| format!("is {role}")));
-    parts.extend(change.enabled.map(|on| if on { "enabled".to_owned() } else { "disabled".to_owned() }));
+    parts.extend(
+        change.enabled.map(|on| if on { "enabled".to_owned() } else { "disabled".to_owned() }),
+    );
     parts.extend(change.password.as_ref().map(|_| "has a new password".to_owned()));
     parts.extend(change.unlock.then(|| "unlocked".to_owned()));
     if parts.is_empty() { "unchanged".to_owned() } else { parts.join(", ") }
@@ -434,7 +448,10 @@ pub(crate) fn unix_time() -> u64 {
 pub(crate) fn random<const N: usize>() -> platform::Result<[u8; N]> {
     let mut bytes = [0; N];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).map_err(|_| {
-        platform::Error::new(platform::ErrorKind::System, "the system provides no random numbers; try again")
+        platform::Error::new(
+            platform::ErrorKind::System,
+            "the system provides no random numbers; try again",
+        )
     })?;
     Ok(bytes)
 }

@@ -19,7 +19,11 @@ impl ManagePort {
     ///
     /// # Errors
     /// When the address cannot be bound, or the certificate cannot be read or generated.
-    pub fn bind(address: &Address, given: Option<&CertificateFiles>, state: &Path) -> Result<ManagePort> {
+    pub fn bind(
+        address: &Address,
+        given: Option<&CertificateFiles>,
+        state: &Path,
+    ) -> Result<ManagePort> {
         let Address::Tcp { host, port } = address else {
             let sentence = format!(
                 "--manage needs HOST:PORT, but '{address}' is a path; local programs can use the \
@@ -28,7 +32,8 @@ impl ManagePort {
             return Err(Error::new(ErrorKind::BadName, sentence));
         };
         let failed = |error: std::io::Error| {
-            let sentence = format!("cannot listen at '{address}' for management; give another --manage");
+            let sentence =
+                format!("cannot listen at '{address}' for management; give another --manage");
             Error::new(ErrorKind::System, sentence).caused_by(error)
         };
         let listener = TcpListener::bind((host.as_str(), *port)).map_err(failed)?;

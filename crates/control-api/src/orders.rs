@@ -13,8 +13,18 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order, for the audit trail.
-pub(crate) fn given(by: &controller::Caller, order: &str, subject: &str, fields: Value) -> OrderGiven {
-    OrderGiven { by: Some(by.clone()), order: order.to_owned(), subject: subject.to_owned(), fields }
+pub(crate) fn given(
+    by: &controller::Caller,
+    order: &str,
+    subject: &str,
+    fields: Value,
+) -> OrderGiven {
+    OrderGiven {
+        by: Some(by.clone()),
+        order: order.to_owned(),
+        subject: subject.to_owned(),
+        fields,
+    }
 }
 
 /// Records the result of an order; returns the result when it is stored, or cannot be.

@@ -30,7 +30,8 @@ impl MetricsPort {
             return Err(Error::new(ErrorKind::Denied, sentence));
         }
         let failed = |error: std::io::Error| {
-            let sentence = format!("cannot listen at '{address}' for metrics; give another --metrics");
+            let sentence =
+                format!("cannot listen at '{address}' for metrics; give another --metrics");
             Error::new(ErrorKind::System, sentence).caused_by(error)
         };
         let listener = TcpListener::bind((host.as_str(), *port)).map_err(failed)?;

@@ -72,7 +72,10 @@ async fn answered(desk: &AppState, request: Request) -> Result<Response> {
         Answer::Response(response) => Ok(sent(response)),
         Answer::Stream => Ok(match caller {
             Some(caller) => crate::events::stream(desk, caller, &parts.headers),
-            None => sent(redfish::unauthenticated(&Error::new(ErrorKind::Unauthenticated, "sign in first"))),
+            None => sent(redfish::unauthenticated(&Error::new(
+                ErrorKind::Unauthenticated,
+                "sign in first",
+            ))),
         }),
         Answer::Change(change) => {
             let done = carried_out(desk, caller.as_ref(), peer.as_ref(), &change).await;
@@ -94,7 +97,8 @@ fn sent(response: redfish::Response) -> Response {
         redfish::Body::Xml(body) => (Some("application/xml"), Body::from(body)),
     };
     let mut answer = Response::new(body);
-    *answer.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *answer.status_mut() =
+        StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if let Some(kind) = kind {
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
@@ -121,13 +125,20 @@ pub(crate) async fn world(
     let Reply::Volumes { volumes } = desk.look(Command::VolumeList {}).await? else {
         return Err(unexpected());
     };
-    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else { return Err(unexpected()) };
+    let Reply::Drives { drives } = desk.look(Command::DriveList {}).await? else {
+        return Err(unexpected());
+    };
     let Reply::Spares { spares, .. } = desk.look(Command::SpareList {}).await? else {
         return Err(unexpected());
     };
-    let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else { return Err(unexpected()) };
-    let Reply::Tasks { tasks } = desk.look(Command::TaskList {}).await? else { return Err(unexpected()) };
-    let Reply::Events { events } = desk.look(Command::EventsList { last, about: None }).await? else {
+    let Reply::Logs { logs, .. } = desk.look(Command::LogList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Tasks { tasks } = desk.look(Command::TaskList {}).await? else {
+        return Err(unexpected());
+    };
+    let Reply::Events { events } = desk.look(Command::EventsList { last, about: None }).await?
+    else {
         return Err(unexpected());
     };
     let (mut accounts, mut sessions) = (desk.keeper.list(), desk.keeper.sessions());
@@ -266,7 +277,11 @@ async fn carried_out(
 }
 
 /// Changes event subscriptions.
-async fn of_subscription(desk: &AppState, caller: &Caller, asked: &Operation) -> Result<ChangeResult> {
+async fn of_subscription(
+    desk: &AppState,
+    caller: &Caller,
+    asked: &Operation,
+) -> Result<ChangeResult> {
     let who = (caller, Action::Subscriptions);
     match asked {
         Operation::Subscribe { destination, context, verify_certificate } => {

@@ -43,12 +43,16 @@ pub(crate) fn router(desk: AppState) -> Router {
         .merge(crate::configuration::router())
         .merge(crate::history::router())
         .fallback(|| async {
-            refuse(ErrorKind::NotFound, "no such address; docs/formats/http-api.md lists the addresses")
+            refuse(
+                ErrorKind::NotFound,
+                "no such address; docs/formats/http-api.md lists the addresses",
+            )
         })
         .method_not_allowed_fallback(|| async {
             refuse(
                 ErrorKind::Invalid,
-                "this address does not support that method; docs/formats/http-api.md lists the methods",
+                "this address does not support that method; docs/formats/http-api.md lists the \
+                    methods",
             )
         })
         .layer(middleware::from_fn_with_state(desk.clone(), gate::gate));
@@ -80,7 +84,8 @@ async fn with_security_headers(mut response: Response) -> Response {
 
 /// Serves only the metrics, without authentication.
 pub(crate) fn metrics_alone(desk: AppState) -> Router {
-    let nothing = || async { (axum::http::StatusCode::NOT_FOUND, "no such address; request /metrics\n") };
+    let nothing =
+        || async { (axum::http::StatusCode::NOT_FOUND, "no such address; request /metrics\n") };
     let collector = Caller {
         user: "a collector".to_owned(),
         origin: controller::Origin::Network { address: "the port of the metrics".to_owned() },
@@ -115,11 +120,17 @@ async fn command(
 ) -> Response {
     match command {
         Ok(Json(command)) => ask(state, who, command).await,
-        Err(rejection) => refuse(ErrorKind::Invalid, &format!("invalid command: {}", rejection.body_text())),
+        Err(rejection) => {
+            refuse(ErrorKind::Invalid, &format!("invalid command: {}", rejection.body_text()))
+        }
     }
 }
 
-async fn volume(state: State<AppState>, who: CallerExtension, Path(volume): Path<String>) -> Response {
+async fn volume(
+    state: State<AppState>,
+    who: CallerExtension,
+    Path(volume): Path<String>,
+) -> Response {
     ask(state, who, Command::VolumeShow { volume }).await
 }
 
@@ -130,7 +141,9 @@ async fn task(
 ) -> Response {
     match task {
         Ok(Path(task)) => ask(state, who, Command::TaskShow { task }).await,
-        Err(_) => refuse(ErrorKind::Invalid, "a task is identified by its number; see GET /v1/tasks"),
+        Err(_) => {
+            refuse(ErrorKind::Invalid, "a task is identified by its number; see GET /v1/tasks")
+        }
     }
 }
 
@@ -183,7 +196,11 @@ async fn events_after(desk: &AppState, caller: &Caller, seen: u64, wait_s: u64) 
 }
 
 /// Sends a command to the controller and waits for its reply.
-async fn ask(State(desk): State<AppState>, Extension(caller): CallerExtension, command: Command) -> Response {
+async fn ask(
+    State(desk): State<AppState>,
+    Extension(caller): CallerExtension,
+    command: Command,
+) -> Response {
     match desk.ask(&caller, command).await {
         Ok(reply) => Json(reply).into_response(),
         Err(error) => refused(error),

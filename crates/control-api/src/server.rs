@@ -104,7 +104,8 @@ impl Server {
         let thread = std::thread::Builder::new().name("http".into());
         let thread = thread.spawn(move || run(listener, ports, manage, desk, stopped));
         let thread = thread.map_err(|error| {
-            EnvError::new(EnvErrorKind::System, "cannot start the control socket thread").caused_by(error)
+            EnvError::new(EnvErrorKind::System, "cannot start the control socket thread")
+                .caused_by(error)
         })?;
         Ok(Server { stop: Some(stop), thread: Some(thread), socket, first })
     }
@@ -132,7 +133,8 @@ impl Drop for Server {
 /// Reports a generated certificate to the controller.
 fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
     if let Some(damage) = port.damage() {
-        let effect = "management has a new certificate: clients with a stored fingerprint need the new one";
+        let effect =
+            "management has a new certificate: clients with a stored fingerprint need the new one";
         files::tell_unreadable(controller, damage.file, &damage.why, effect, &damage.sentence);
     }
     controller.note(Occurrence {
@@ -140,7 +142,10 @@ fn note_certificate(port: &ManagePort, controller: &ControllerHandle) {
         subject: "controller".to_owned(),
         cause: "start".to_owned(),
         effect: format!("SHA-256 {}", port.fingerprint()),
-        text: format!("a certificate for management was generated; its SHA-256 is {}", port.fingerprint()),
+        text: format!(
+            "a certificate for management was generated; its SHA-256 is {}",
+            port.fingerprint()
+        ),
         by: None,
     });
 }
@@ -222,19 +227,25 @@ fn bind(
 ) -> platform::Result<(std::os::unix::net::UnixListener, SocketFile)> {
     let shown = socket.display();
     let text = socket.to_str().ok_or_else(|| {
-        let sentence =
-            format!("the path of the control socket {shown} is not valid UTF-8; give another --socket");
+        let sentence = format!(
+            "the path of the control socket {shown} is not valid UTF-8; give another --socket"
+        );
         EnvError::new(EnvErrorKind::BadName, sentence)
     })?;
     let permissions = SocketPermissions { mode: access.mode, group: access.group };
-    let listening = platform_linux::listen_unix(text, permissions).map_err(|error| match error.kind {
+    let listening = platform_linux::listen_unix(text, permissions);
+    let listening = listening.map_err(|error| match error.kind {
         EnvErrorKind::InUse => {
             let sentence = format!(
-                "the control socket {shown} is in use by a running controller; stop it, or give another --socket"
+                "the control socket {shown} is in use by a running controller; stop it, or give \
+                    another --socket"
             );
             EnvError::new(EnvErrorKind::InUse, sentence)
         }
-        kind => EnvError::new(kind, format!("cannot make the control socket {shown}")).caused_by(error),
+        kind => {
+            let sentence = format!("cannot make the control socket {shown}");
+            EnvError::new(kind, sentence).caused_by(error)
+        }
     })?;
     let listener = std::os::unix::net::UnixListener::from(listening.socket);
     listener.set_nonblocking(true).map_err(|error| {

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn a_consumer_that_panics_is_started_again_until_it_returns() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let started = Arc::new(AtomicU32::new(0));
         let counted = started.clone();
         runtime.block_on(supervised("a test", Duration::ZERO, move || {

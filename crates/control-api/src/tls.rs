@@ -5,7 +5,9 @@ use platform::{Error, ErrorKind, Result};
 use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
@@ -54,11 +56,16 @@ impl Identity {
     ///
     /// # Errors
     /// When given files are unusable, or no certificate can be generated.
-    pub(crate) fn load(given: Option<&CertificateFiles>, state: &Path, names: &[String]) -> Result<Identity> {
+    pub(crate) fn load(
+        given: Option<&CertificateFiles>,
+        state: &Path,
+        names: &[String],
+    ) -> Result<Identity> {
         if let Some(given) = given {
             return Identity::read(given).map_err(|Unusable { file, why }| {
                 let sentence = format!(
-                    "cannot use {} as PEM ({why}); give other files with --manage-certificate and --manage-key",
+                    "cannot use {} as PEM ({why}); give other files with --manage-certificate and \
+                        --manage-key",
                     file.display()
                 );
                 Error::new(ErrorKind::WrongKind, sentence)
@@ -83,8 +90,9 @@ impl Identity {
         let chain = CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
             .map_err(|error| unusable(&files.certificate, error.to_string()))?;
-        let first =
-            chain.first().ok_or_else(|| unusable(&files.certificate, "the file is empty".to_owned()))?;
+        let first = chain
+            .first()
+            .ok_or_else(|| unusable(&files.certificate, "the file is empty".to_owned()))?;
         let fingerprint = fingerprint(first);
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| unusable(&files.key, error.to_string()))?;
@@ -121,8 +129,9 @@ fn put_pair_aside(state: &Path, own: &CertificateFiles, unusable: Unusable) -> R
 }
 
 fn failed(why: String) -> Error {
-    let sentence =
-        format!("cannot generate a certificate ({why}); give one with --manage-certificate and --manage-key");
+    let sentence = format!(
+        "cannot generate a certificate ({why}); give one with --manage-certificate and --manage-key"
+    );
     Error::new(ErrorKind::System, sentence)
 }
 
@@ -168,13 +177,15 @@ pub(crate) type MakeConfig = fn(&str) -> std::result::Result<ClientConfig, Strin
 
 /// The authorities that this machine trusts: the file from `SSL_CERT_FILE`, or Debian's default.
 pub(crate) fn authorities() -> String {
-    std::env::var("SSL_CERT_FILE").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned())
+    std::env::var("SSL_CERT_FILE")
+        .unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned())
 }
 
 /// A client configuration that verifies servers by the authorities of a file and their host name.
 pub(crate) fn vouched_for(file: &str) -> std::result::Result<ClientConfig, String> {
     let unreadable = |why: String| format!("cannot read certificates from {file}: {why}");
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+    let certificates =
+        CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     // A machine's store may have certificates that are not valid authorities.
     roots.add_parsable_certificates(certificates.filter_map(std::result::Result::ok));
@@ -194,7 +205,8 @@ pub enum Trust {
 pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String> {
     match trust {
         Trust::Fingerprint(text) => {
-            let digits: String = text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
+            let digits: String =
+                text.chars().filter(|c| *c != ':').collect::<String>().to_ascii_lowercase();
             if digits.len() != 64 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
                 return Err(format!(
                     "'{text}' is not a fingerprint; expected the 64 digits from the output of \
@@ -204,10 +216,11 @@ pub(crate) fn client(trust: &Trust) -> std::result::Result<ClientConfig, String>
             trusting(Some(vec![digits]), None)
         }
         Trust::File(file) => {
-            let unreadable = |why: String| format!("cannot read certificates from {}: {why}", file.display());
+            let unreadable =
+                |why: String| format!("cannot read certificates from {}: {why}", file.display());
             let (mut roots, mut exact) = (RootCertStore::empty(), Vec::new());
-            let certificates =
-                CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+            let certificates = CertificateDer::pem_file_iter(file)
+                .map_err(|error| unreadable(error.to_string()))?;
             for certificate in certificates {
                 let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
                 exact.push(digits(&certificate));
@@ -318,7 +331,8 @@ mod tests {
     use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("softroc-tls-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("softroc-tls-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         folder
@@ -345,7 +359,8 @@ mod tests {
                 "{}",
                 told.sentence
             );
-            let aside = std::fs::read(state.join(format!("{file}.unreadable-1"))).expect("it is kept");
+            let aside =
+                std::fs::read(state.join(format!("{file}.unreadable-1"))).expect("it is kept");
             assert_eq!(aside, damage);
             let third = Identity::load(None, &state, &names).expect("read");
             assert!(!third.is_new && third.fingerprint == second.fingerprint);

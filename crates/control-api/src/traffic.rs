@@ -57,7 +57,8 @@ impl Counter {
     /// The rate since the counters `before`, over this time.
     fn since(self, before: Counter, took_ns: u64) -> Rate {
         let a_second = |count: u64| {
-            u64::try_from(u128::from(count) * 1_000_000_000 / u128::from(took_ns.max(1))).unwrap_or(u64::MAX)
+            u64::try_from(u128::from(count) * 1_000_000_000 / u128::from(took_ns.max(1)))
+                .unwrap_or(u64::MAX)
         };
         // The counters of a restarted volume start at zero.
         let completed = self.completed.saturating_sub(before.completed);
@@ -94,7 +95,11 @@ impl Traffic {
             if let Some(seen) = before.remove(&volume.uuid) {
                 samples = seen.samples;
                 let rate = |kind: usize| counters[kind].since(seen.counters[kind], took_ns);
-                samples.push_back(Sample { at_unix_s: now_unix_s, reads: rate(0), writes: rate(1) });
+                samples.push_back(Sample {
+                    at_unix_s: now_unix_s,
+                    reads: rate(0),
+                    writes: rate(1),
+                });
                 while samples.len() > KEPT {
                     samples.pop_front();
                 }
@@ -109,7 +114,9 @@ impl Traffic {
 pub(crate) async fn watch(desk: AppState) {
     loop {
         match desk.look(Command::Metrics {}).await {
-            Ok(Reply::Metrics { metrics }) => desk.traffic.note(crate::keeper::unix_time(), &metrics),
+            Ok(Reply::Metrics { metrics }) => {
+                desk.traffic.note(crate::keeper::unix_time(), &metrics)
+            }
             Ok(_) => {
                 return tracing::error!(
                     "the controller sent an unexpected reply: charts are no longer updated"
@@ -147,7 +154,10 @@ mod tests {
         let after = Counter { completed: 120, bytes: 5000, time_ns: 45_000_000 };
         let rate = after.since(before, 2_000_000_000);
         assert_eq!(rate, Rate { per_s: 10, bytes_per_s: 2000, mean_us: Some(2000) });
-        assert_eq!(before.since(after, 2_000_000_000), Rate { per_s: 0, bytes_per_s: 0, mean_us: None });
+        assert_eq!(
+            before.since(after, 2_000_000_000),
+            Rate { per_s: 0, bytes_per_s: 0, mean_us: None }
+        );
         assert_eq!(before.since(before, 0).per_s, 0);
     }
 }

@@ -65,7 +65,12 @@ struct Found<T> {
 }
 
 impl AppendLog {
-    pub(crate) fn new(env: &Env, files: [&'static str; 2], about: &'static str, bound: usize) -> AppendLog {
+    pub(crate) fn new(
+        env: &Env,
+        files: [&'static str; 2],
+        about: &'static str,
+        bound: usize,
+    ) -> AppendLog {
         AppendLog {
             env: env.clone(),
             files,
@@ -117,7 +122,14 @@ impl AppendLog {
         let file = self.files[index];
         let bytes = self.env.world().state().load(file).await.map_err(|error| error.to_string())?;
         let Some(bytes) = bytes else {
-            return Ok(Found { part: 0, index, len: 0, exists: false, is_torn: false, lines: Vec::new() });
+            return Ok(Found {
+                part: 0,
+                index,
+                len: 0,
+                exists: false,
+                is_torn: false,
+                lines: Vec::new(),
+            });
         };
         let text = String::from_utf8_lossy(&bytes);
         let part = part_of(&text);
@@ -148,7 +160,11 @@ impl AppendLog {
     ///
     /// # Errors
     /// Why they are not stored: the end of a sentence.
-    pub(crate) async fn append(&self, lines: &str, first: impl FnOnce() -> String) -> Result<(), String> {
+    pub(crate) async fn append(
+        &self,
+        lines: &str,
+        first: impl FnOnce() -> String,
+    ) -> Result<(), String> {
         let state = self.env.world().state();
         let is_full = self.len.get() > 0 && self.len.get() + lines.len() > self.bound;
         let index = if is_full { 1 - self.current.get() } else { self.current.get() };
@@ -238,7 +254,8 @@ impl Waiting {
         let number = self.added.get() + 1;
         self.added.set(number);
         lines.push_back(Line { number, key, text });
-        let dropped = if lines.len() + self.taken.get() > self.most { lines.pop_front() } else { None };
+        let dropped =
+            if lines.len() + self.taken.get() > self.most { lines.pop_front() } else { None };
         (number, dropped.map(|line| line.text))
     }
 
@@ -324,13 +341,16 @@ mod tests {
         let taken = waiting.take(100);
         assert_eq!(texts(&taken), "done ");
         waiting.are_stored(&taken);
-        assert!(waiting.is_stored(begun) && waiting.is_stored(done) && !waiting.is_stored(done + 1));
+        assert!(
+            waiting.is_stored(begun) && waiting.is_stored(done) && !waiting.is_stored(done + 1)
+        );
     }
 
     #[test]
     fn where_there_is_no_room_the_oldest_line_is_given_back() {
         let waiting = Waiting::new(2);
-        let dropped: Vec<Option<String>> = (0..4).map(|key| waiting.add(key, key.to_string()).1).collect();
+        let dropped: Vec<Option<String>> =
+            (0..4).map(|key| waiting.add(key, key.to_string()).1).collect();
         assert_eq!(dropped, [None, None, Some("0".to_owned()), Some("1".to_owned())]);
     }
 }

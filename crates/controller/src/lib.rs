@@ -62,24 +62,28 @@ mod ups;
 
 pub use audit::order_of;
 pub use commands::{
-    Answer, Asked, Controller, ControllerHandle, Note, Occurrence, Options, Phase, Request, Unfinished,
+    Answer, Asked, Controller, ControllerHandle, Note, Occurrence, Options, Phase, Request,
+    Unfinished,
 };
 pub use events::{EventCode, EventFeed, EventSubscription};
 pub use interface::{
-    AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, AuditEntry, AuditOutcome, Blamed, CacheInfo, Caller,
-    Coercion, Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume, DiscardLog, Discarded,
-    DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks, DriveCost,
-    DriveCounters, DriveInfo, DriveLimit, DriveMetrics, DriveNumber, DriveNumbers, DriveState, DriveWork,
-    Error, ErrorKind, Event, EventCount, Explain, FailureInfo, Finding, ForeignArray, ForeignDrive,
-    ForeignMember, ForeignOther, ForeignVolume, Found, HealthInfo, HealthReport, HostInfo, LayoutInfo,
-    LimitSource, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo,
-    Numbered, OrderGiven, Origin, Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo,
-    ReshapeVolume, Result, ScheduleInfo, Scheduled, SetNumbers, SetPolicy, SetSchedule, SetTask, Settings,
-    Severity, SpareInfo, SpareKind, StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind,
-    TaskState, UpsAddress, UpsInfo, VolumeCounters, VolumeInfo, VolumeMetrics, VolumeState, WellBeing,
-    WorkInfo,
+    AddSpare, AlarmInfo, AlarmSetting, AttachPolicy, AuditEntry, AuditOutcome, Blamed, CacheInfo,
+    Caller, Coercion, Command, ControllerInfo, CountersInfo, CoverageInfo, CreateVolume,
+    DiscardLog, Discarded, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState,
+    DiskVolume, Disks, DriveCost, DriveCounters, DriveInfo, DriveLimit, DriveMetrics, DriveNumber,
+    DriveNumbers, DriveState, DriveWork, Error, ErrorKind, Event, EventCount, Explain, FailureInfo,
+    Finding, ForeignArray, ForeignDrive, ForeignMember, ForeignOther, ForeignVolume, Found,
+    HealthInfo, HealthReport, HostInfo, LayoutInfo, LimitSource, LogDeviceInfo, LogDeviceState,
+    LogInfo, LogPlaceInfo, MemoryInfo, MemoryVolume, MetricsInfo, Numbered, OrderGiven, Origin,
+    Policy, Preset, Progress, ProtectionState, Reply, ReshapeInfo, ReshapeVolume, Result,
+    ScheduleInfo, Scheduled, SetNumbers, SetPolicy, SetSchedule, SetTask, Settings, Severity,
+    SpareInfo, SpareKind, StartTask, Startable, SuspendedBy, SuspensionInfo, TaskInfo, TaskKind,
+    TaskState, UpsAddress, UpsInfo, VolumeCounters, VolumeInfo, VolumeMetrics, VolumeState,
+    WellBeing, WorkInfo,
 };
 pub use lifecycle::{DriveOperations, Preview, preview};
-pub use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode};
+pub use ondisk::{
+    CacheMode, DriveCache, ReadMode, SectorFormat, StartDegraded, WriteHole, WriteMode,
+};
 pub use policy::default_policies;
 pub use statefile::{Loaded, Place, StateFile, Trouble, document, put_aside};

@@ -2,7 +2,8 @@
 
 use crate::common::Bench;
 use controller::{
-    AlarmInfo, AlarmSetting, Command, EventCode, HealthReport, Occurrence, Reply, Severity, WellBeing,
+    AlarmInfo, AlarmSetting, Command, EventCode, HealthReport, Occurrence, Reply, Severity,
+    WellBeing,
 };
 
 fn alarm(bench: &mut Bench, command: Command) -> AlarmInfo {
@@ -58,7 +59,8 @@ fn a_drive_that_fails_begins_it_once_until_it_is_silenced() {
     assert!(because(&sounding).contains("drive a"), "{sounding:?}");
     assert!(sounding.since_unix_s.is_some());
     let events = bench.events();
-    let event = events.iter().find(|event| event.code == "alarm.sounds").expect("the event is stored");
+    let event =
+        events.iter().find(|event| event.code == "alarm.sounds").expect("the event is stored");
     assert_eq!(event.severity, Severity::Info, "no channel sends the same failure twice");
     let silent = set(&mut bench, AlarmSetting::Silence);
     assert_eq!(silent, AlarmInfo::default());
@@ -113,14 +115,21 @@ fn health_is_one_sentence_and_what_to_do() {
     let one = report(&mut bench);
     assert_eq!(one.status, WellBeing::Warning, "another drive may fail: {one:?}");
     assert!(
-        one.sentence
-            .starts_with("volume 'data' is degraded: it lacks 1 of 4 drives, and 1 drive more may fail"),
+        one.sentence.starts_with(
+            "volume 'data' is degraded: it lacks 1 of 4 drives, and 1 drive more may fail"
+        ),
         "{}",
         one.sentence
     );
-    let drive = one.findings.iter().find(|finding| finding.subject == "drive a").expect("the drive is named");
+    let drive = one
+        .findings
+        .iter()
+        .find(|finding| finding.subject == "drive a")
+        .expect("the drive is named");
     assert_eq!(drive.todo.as_deref(), Some("softroc drive replace data:0 --with NEW-DRIVE"));
-    assert!(one.findings.iter().any(|finding| finding.todo.as_deref() == Some("softroc alarm silence")));
+    assert!(
+        one.findings.iter().any(|finding| finding.todo.as_deref() == Some("softroc alarm silence"))
+    );
     fail(&mut bench, "b");
     let two = report(&mut bench);
     assert_eq!(two.status, WellBeing::Critical);
@@ -134,8 +143,16 @@ fn health_is_one_sentence_and_what_to_do() {
         "{}",
         three.sentence
     );
-    assert!(three.findings.windows(2).all(|two| two[0].status >= two[1].status), "the most severe first");
-    assert!(three.findings.iter().all(|finding| finding.status == WellBeing::Ok || finding.todo.is_some()));
+    assert!(
+        three.findings.windows(2).all(|two| two[0].status >= two[1].status),
+        "the most severe first"
+    );
+    assert!(
+        three
+            .findings
+            .iter()
+            .all(|finding| finding.status == WellBeing::Ok || finding.todo.is_some())
+    );
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn delete(volume: &str) -> Command {
 #[test]
 fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
     let mut bench = bench(1, 2, &DRIVES, 12);
-    let size = |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
+    let size =
+        |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
     let first = bench.create_with("data", "raid5", &DRIVES, size(4)).unwrap();
     assert_eq!((first.member_bytes, first.array_free_bytes), (2 * MIB, 10 * MIB));
     // In another order, and by the name of another volume of the array.
@@ -37,7 +38,10 @@ fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
             create.strip_bytes = Some(4096);
         })
         .unwrap();
-    assert_eq!((third.data_start_bytes, third.member_bytes, third.array_free_bytes), (4 * MIB, 8 * MIB, 0));
+    assert_eq!(
+        (third.data_start_bytes, third.member_bytes, third.array_free_bytes),
+        (4 * MIB, 8 * MIB, 0)
+    );
     assert_eq!(third.array_volumes, ["data", "scratch", "safe"]);
     assert!([&first, &second, &third].iter().all(|volume| volume.array == first.array));
     for (volume, byte) in [("data", 1), ("scratch", 2), ("safe", 3)] {
@@ -59,7 +63,10 @@ fn volumes_of_several_levels_lie_side_by_side_and_come_up_together() {
         }
     }
     let why = bench.create_with("more", "raid5", &DRIVES, |_| ()).unwrap_err().message;
-    assert!(why.contains("there is no free space on the drives of 'data', 'scratch', 'safe'"), "{why}");
+    assert!(
+        why.contains("there is no free space on the drives of 'data', 'scratch', 'safe'"),
+        "{why}"
+    );
     // The space of a deleted volume is reused by volumes that fit.
     bench.ask(delete("scratch")).unwrap();
     let why = bench.create_with("more", "raid5", &DRIVES, size(5)).unwrap_err().message;
@@ -83,9 +90,14 @@ fn sixty_four_volumes_on_one_array_are_told_apart() {
     let name = |number: u64| format!("volume-{number}");
     for number in 0..64 {
         let info = bench
-            .create_with(&name(number), ["raid5", "raid1", "raid0"][number as usize % 3], &DRIVES, |create| {
-                create.size_bytes = Some(MIB);
-            })
+            .create_with(
+                &name(number),
+                ["raid5", "raid1", "raid0"][number as usize % 3],
+                &DRIVES,
+                |create| {
+                    create.size_bytes = Some(MIB);
+                },
+            )
             .unwrap();
         assert_eq!(info.data_start_bytes, number * MIB);
     }
@@ -123,11 +135,14 @@ fn a_volume_is_not_laid_beside_others_on_an_array_that_is_not_whole_or_not_all_n
     assert!(kind == ErrorKind::InUse && why.contains("drive a is drive 0 of 'data'"), "{why}");
     let (kind, why) = refused(&mut bench, &["a", "b", "b"]);
     assert!(kind == ErrorKind::InUse || why.contains("twice"), "{why}");
-    let error = bench.create_with("more", "raid1", &["d"], |create| create.array = Some("data".into()));
+    let error =
+        bench.create_with("more", "raid1", &["d"], |create| create.array = Some("data".into()));
     assert!(error.unwrap_err().message.contains("omit either the drives or the array"));
-    let error = bench.create_with("more", "raid1", &[], |create| create.array = Some("none".into()));
+    let error =
+        bench.create_with("more", "raid1", &[], |create| create.array = Some("none".into()));
     assert_eq!(error.unwrap_err().kind, ErrorKind::NotFound);
-    let error = bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
+    let error =
+        bench.create_with("more", "raid6", &[], |create| create.array = Some("data".into()));
     assert!(error.unwrap_err().message.contains("RAID 6 needs at least 4 drives"));
     bench.ask(crate::common::take_offline("a")).unwrap();
     let (kind, why) = refused(&mut bench, &DRIVES);
@@ -195,7 +210,9 @@ fn every_level_is_created_served_and_survives_what_it_promises() {
             let drives: Vec<&str> = names[..count].iter().map(String::as_str).collect();
             let mut bench = bench(5, 1, &drives, 2);
             let info = bench
-                .create_with("data", level.name(), &drives, |create| create.strip_bytes = Some(4096))
+                .create_with("data", level.name(), &drives, |create| {
+                    create.strip_bytes = Some(4096)
+                })
                 .unwrap();
             assert_eq!((info.level.as_str(), info.state), (level.name(), VolumeState::Optimal));
             let all = info.capacity_bytes;
@@ -247,15 +264,21 @@ fn choices_that_a_level_does_not_leave_are_refused_with_a_sentence() {
     assert!(refused("raid5", &six, |create| create.spans = Some(2)).contains("2 spans"));
     assert!(refused("raid10", &six[..5], |_| ()).contains("5 drives"));
     assert!(refused("raid1", &six, |create| create.copies = Some(2)).contains("6 copies"));
-    assert!(refused("raid5", &six, |create| create.arrangement = Some("near".into())).contains("near"));
+    assert!(
+        refused("raid5", &six, |create| create.arrangement = Some("near".into())).contains("near")
+    );
     assert!(
         refused("raid1e", &six, |create| create.arrangement = Some("up".into()))
             .contains("near, offset, far")
     );
-    assert!(refused("raid0", &six, |create| create.arrangement = Some("up".into())).contains("has none"));
+    assert!(
+        refused("raid0", &six, |create| create.arrangement = Some("up".into()))
+            .contains("has none")
+    );
     assert!(refused("jbod", &six, |_| ()).contains("at most 1 drive, not 6"));
-    let info =
-        bench.create_with("data", "raid1e", &six, |create| create.arrangement = Some("far".into())).unwrap();
+    let info = bench
+        .create_with("data", "raid1e", &six, |create| create.arrangement = Some("far".into()))
+        .unwrap();
     assert_eq!((info.arrangement.as_deref(), info.copies), (Some("far"), 2));
 }
 
@@ -264,7 +287,9 @@ fn a_second_volume_that_is_interrupted_in_the_making_is_whole_or_not_there() {
     for how in [End::Killed, End::PowerCut] {
         let prepare = || {
             let mut bench = bench(7, 1, &DRIVES, 6);
-            bench.create_with("data", "raid5", &DRIVES, |create| create.size_bytes = Some(2 * MIB)).unwrap();
+            bench
+                .create_with("data", "raid5", &DRIVES, |create| create.size_bytes = Some(2 * MIB))
+                .unwrap();
             bench.write("data", 0, 1, MIB);
             flush(&mut bench, "data");
             bench.settle("data");
@@ -285,7 +310,9 @@ fn a_second_volume_that_is_interrupted_in_the_making_is_whole_or_not_there() {
             assert!(exists || answered.is_none(), "event {event}");
             if !exists {
                 bench
-                    .create_with("more", "raid5", &DRIVES, |create| create.size_bytes = Some(2 * MIB))
+                    .create_with("more", "raid5", &DRIVES, |create| {
+                        create.size_bytes = Some(2 * MIB)
+                    })
                     .unwrap();
             }
             bench.write("more", 0, 6, 2 * MIB);
@@ -337,7 +364,8 @@ fn the_deletion_of_one_of_two_that_is_interrupted_harms_the_other_in_no_way() {
                     bench.expect("more", 0, 2, MIB);
                 }
                 Err(_) => {
-                    let size = |create: &mut controller::CreateVolume| create.size_bytes = Some(2 * MIB);
+                    let size =
+                        |create: &mut controller::CreateVolume| create.size_bytes = Some(2 * MIB);
                     let info = bench.create_with("more", "raid5", &DRIVES, size).unwrap();
                     assert_eq!(info.data_start_bytes, MIB, "event {event}");
                 }
@@ -393,7 +421,9 @@ fn other_volumes_are_written_while_one_is_made_and_another_goes() {
 #[test]
 fn a_drive_that_fails_while_a_second_volume_is_made_leaves_the_first_degraded_and_nothing_new() {
     let mut bench = bench(10, 1, &DRIVES, 6);
-    bench.create_with("data", "raid5", &DRIVES, |create| create.size_bytes = Some(2 * MIB)).unwrap();
+    bench
+        .create_with("data", "raid5", &DRIVES, |create| create.size_bytes = Some(2 * MIB))
+        .unwrap();
     bench.write("data", 0, 1, MIB);
     bench.settle("data");
     bench.sim.drive("c").unwrap().fail_next(1, Some("write"), IoErrorKind::Medium);
@@ -410,13 +440,20 @@ fn a_drive_that_fails_while_a_second_volume_is_made_leaves_the_first_degraded_an
 fn the_strip_of_a_volume_beside_others_follows_the_drives_too() {
     let mut bench = Bench::in_order(11, 1, 0);
     for name in ["r", "s"] {
-        let options = DriveOptions { rotational: true, size: ByteCount(40 * MIB), ..drive_options() };
+        let options =
+            DriveOptions { rotational: true, size: ByteCount(40 * MIB), ..drive_options() };
         bench.sim.add_drive(name, options);
     }
     bench.boot(&[]);
     let small = |create: &mut controller::CreateVolume| create.size_bytes = Some(MIB);
-    assert_eq!(bench.create_with("disk", "raid1", &["r", "s"], small).unwrap().strip_bytes, 256 << 10);
-    assert_eq!(bench.create_with("more", "raid0", &["r", "s"], small).unwrap().strip_bytes, 256 << 10);
+    assert_eq!(
+        bench.create_with("disk", "raid1", &["r", "s"], small).unwrap().strip_bytes,
+        256 << 10
+    );
+    assert_eq!(
+        bench.create_with("more", "raid0", &["r", "s"], small).unwrap().strip_bytes,
+        256 << 10
+    );
 }
 
 /// A volume was initialised in an array during the rebuild of a replacement drive. The drive got
@@ -425,7 +462,8 @@ fn the_strip_of_a_volume_beside_others_follows_the_drives_too() {
 #[test]
 fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     let mut bench = bench(9, 1, &["a", "b", "c", "d"], 40);
-    let size = |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
+    let size =
+        |mib: u64| move |create: &mut controller::CreateVolume| create.size_bytes = Some(mib * MIB);
     bench.create_with("data", "raid5", &DRIVES, size(64)).unwrap();
     // The space is not blank.
     bench.create_with("old", "raid5", &DRIVES, size(4)).unwrap();
@@ -433,7 +471,8 @@ fn a_volume_that_is_made_while_a_drive_is_filled_is_whole_on_that_drive_too() {
     bench.ask(delete("old")).unwrap();
     bench.settle("data");
     bench.write("data", 0, 7, 64 * MIB);
-    let replace = Command::DriveReplace { drive: "a".into(), with: "d".into(), destroy_data: false };
+    let replace =
+        Command::DriveReplace { drive: "a".into(), with: "d".into(), destroy_data: false };
     bench.ask(replace).unwrap();
     bench.create_with("new", "raid5", &DRIVES, size(4)).unwrap();
     bench.write("new", 0, 3, 4096);

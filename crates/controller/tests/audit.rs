@@ -3,8 +3,8 @@
 
 use crate::common::{Bench, create, fail_drive};
 use controller::{
-    AlarmSetting, AuditEntry, AuditOutcome, Caller, Command, Error, ErrorKind, OrderGiven, Origin, Reply,
-    WellBeing,
+    AlarmSetting, AuditEntry, AuditOutcome, Caller, Command, Error, ErrorKind, OrderGiven, Origin,
+    Reply, WellBeing,
 };
 
 fn orders(bench: &mut Bench) -> Vec<AuditEntry> {
@@ -36,7 +36,8 @@ fn every_order_is_recorded_with_who_gave_it_and_what_became_of_it() {
     bench.boot(&[]);
     bench.ask_as(&ada(), create("data", "raid1", &["a", "b"])).unwrap();
     // At the reply the command is stored, with its start and its end.
-    let stored: Vec<String> = lines(&bench).iter().map(|line| line["outcome"].to_string()).collect();
+    let stored: Vec<String> =
+        lines(&bench).iter().map(|line| line["outcome"].to_string()).collect();
     assert_eq!(stored, ["\"begun\"", "\"done\""]);
     bench.ask_as(&ada(), create("data", "raid1", &["c", "d"])).expect_err("the name is taken");
     bench.ask(Command::AlarmSet { to: AlarmSetting::Off }).unwrap();
@@ -104,7 +105,8 @@ fn a_full_state_folder_stops_no_order_and_loses_no_record() {
         assert_eq!(events_of(&mut bench, "controller.state-stored", file), 1, "{file}");
     }
     bench.restart(&[]);
-    let expected = [("volume-create", "data", AuditOutcome::Done), ("drive-fail", "a", AuditOutcome::Done)];
+    let expected =
+        [("volume-create", "data", AuditOutcome::Done), ("drive-fail", "a", AuditOutcome::Done)];
     assert_eq!(told(&orders(&mut bench)), expected, "it was stored when there was space again");
     assert!(
         bench.events().iter().any(|event| event.code == "drive.declared-failed"),
@@ -172,10 +174,14 @@ fn what_is_refused_for_want_of_rights_is_counted_by_its_source() {
         let origin = Origin::Network { address: format!("10.0.0.{}:{guess}", guess % 2) };
         let by = Some(Caller { user: "admin".into(), origin });
         let fields = serde_json::Value::Null;
-        handle.refused(OrderGiven { by, order: "sign-in".into(), subject: "admin".into(), fields }, why());
+        handle.refused(
+            OrderGiven { by, order: "sign-in".into(), subject: "admin".into(), fields },
+            why(),
+        );
     }
     bench.wait(1);
-    let counts = |bench: &mut Bench| orders(bench).iter().map(|one| one.count).collect::<Vec<u64>>();
+    let counts =
+        |bench: &mut Bench| orders(bench).iter().map(|one| one.count).collect::<Vec<u64>>();
     assert_eq!(counts(&mut bench), [450, 450]);
     assert!(lines(&bench).len() <= 20, "few lines: {}", lines(&bench).len());
     drop(handle);
@@ -213,7 +219,9 @@ impl Damage {
             Damage::CutOff => content.truncate(content.len() - 1),
             Damage::Garbage => content = vec![0xA5; 500],
             Damage::FromTheFuture => content = b"{\"happened\":[1,2]}\n".to_vec(),
-            Damage::Unreadable => return bench.sim.make_stored_unreadable(file, "permission denied"),
+            Damage::Unreadable => {
+                return bench.sim.make_stored_unreadable(file, "permission denied");
+            }
             Damage::Folder => return bench.sim.make_stored_unreadable(file, "is a directory"),
         }
         bench.sim.put_stored(file, Some(content));
@@ -240,19 +248,35 @@ fn a_damaged_log_is_kept_and_told_once() {
             let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
                 panic!("the audit trail is listed")
             };
-            assert_eq!(health.findings.iter().any(|one| one.what.contains(file)), !is_torn, "{what}");
+            assert_eq!(
+                health.findings.iter().any(|one| one.what.contains(file)),
+                !is_torn,
+                "{what}"
+            );
             let aside = format!("{file}.unreadable-1");
             match dealt {
                 _ if is_torn => assert_eq!(bench.sim.stored(&aside), None, "{what}"),
                 None => assert!(bench.sim.is_stored_unreadable(&aside), "{what}: the file is kept"),
-                dealt => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: the file is kept unchanged"),
+                dealt => assert_eq!(
+                    bench.sim.stored(&aside),
+                    dealt,
+                    "{what}: the file is kept unchanged"
+                ),
             }
             bench.ask(fail_drive("a")).expect("the command is executed");
             bench.restart(&[]);
             assert!(told_of(&mut bench, "drive-fail"), "{what}: the command was recorded");
-            assert_eq!(told_of(&mut bench, "volume-create"), file != "audit.jsonl" || is_torn, "{what}");
+            assert_eq!(
+                told_of(&mut bench, "volume-create"),
+                file != "audit.jsonl" || is_torn,
+                "{what}"
+            );
             assert!(bench.has_event("declared failed"), "{what}");
-            assert_eq!(events_of(&mut bench, "controller.state-unreadable", file), told, "{what}: once");
+            assert_eq!(
+                events_of(&mut bench, "controller.state-unreadable", file),
+                told,
+                "{what}: once"
+            );
         }
     }
 }

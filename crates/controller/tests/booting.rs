@@ -18,7 +18,8 @@ fn settled(seed: u64, level: &str, drives: &[&str]) -> Bench {
 }
 
 fn start_degraded(bench: &mut Bench, how: StartDegraded) {
-    let set = SetPolicy { volume: "data".into(), start_degraded: Some(how), ..SetPolicy::default() };
+    let set =
+        SetPolicy { volume: "data".into(), start_degraded: Some(how), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(set)).unwrap();
 }
 
@@ -51,7 +52,10 @@ fn after_a_power_cut_the_half_of_a_mirror_asks() {
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
     let why = info.reasons.join("; ");
-    assert!(why.contains("it was not cleanly shut down, and b could have served it alone since"), "{why}");
+    assert!(
+        why.contains("it was not cleanly shut down, and b could have served it alone since"),
+        "{why}"
+    );
     assert!(why.contains("The present drives (a) have recorded"), "{why}");
     assert!(why.contains("softroc volume start data --degraded"), "{why}");
 }
@@ -61,13 +65,19 @@ fn an_array_whose_policy_is_to_ask_asks_after_a_clean_shutdown_too() {
     let mut bench = settled(3, "raid1", &TWO);
     start_degraded(&mut bench, StartDegraded::Ask);
     let policies = bench.show("data").policies;
-    assert!(policies.iter().any(|policy| policy.name == "start-degraded" && policy.configured == "ask"));
+    assert!(
+        policies.iter().any(|policy| policy.name == "start-degraded" && policy.configured == "ask")
+    );
     bench.shut_down();
     bench.sim.drive("b").unwrap().vanish();
     bench.restart(&[]);
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
-    assert!(info.reasons.join("; ").contains("its policy start-degraded is 'ask'"), "{:?}", info.reasons);
+    assert!(
+        info.reasons.join("; ").contains("its policy start-degraded is 'ask'"),
+        "{:?}",
+        info.reasons
+    );
     bench.start_degraded("data");
     bench.expect("data", 0, 7, 64 << 10);
 }
@@ -141,6 +151,7 @@ fn halves_that_were_each_started_alone_are_found_to_be_apart() {
     both.boot(&["a", "b"]);
     let info = both.show("data");
     assert_ne!(info.state, VolumeState::Optimal, "{:?}", info.reasons);
-    let told = format!("{:?} {:?} {:?}", info.reasons, both.drive("a").reason, both.drive("b").reason);
+    let told =
+        format!("{:?} {:?} {:?}", info.reasons, both.drive("a").reason, both.drive("b").reason);
     assert!(told.contains("used") && told.contains("without"), "{told}");
 }

@@ -20,7 +20,8 @@ fn prepared(seed: u64, space: Option<ByteCount>) -> Bench {
     }
     (bench.cache_size, bench.cache_step) = (ByteCount(MIB), STEP);
     bench.boot(&[]);
-    let write_back = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
+    let write_back =
+        |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
     bench.create_with("data", "raid5", &DRIVES, write_back).expect("created");
     bench.settle("data");
     bench

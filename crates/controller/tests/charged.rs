@@ -66,7 +66,11 @@ fn a_drive_that_a_shard_cannot_fill_is_left_by_all() {
         let why = bench.refused(ErrorKind::Failed, replace("data:1", "r"));
         assert!(why.contains("drive r cannot replace it"), "{why}");
         let free = bench.drive("r");
-        assert_eq!((free.state, free.volumes), (DriveState::Unused, vec![]), "{allowed} shards can open it");
+        assert_eq!(
+            (free.state, free.volumes),
+            (DriveState::Unused, vec![]),
+            "{allowed} shards can open it"
+        );
         drive.allow_attachments(None);
         bench.restart(&[]);
         assert_eq!(bench.drive("r").state, DriveState::Unused, "its label is erased");
@@ -121,7 +125,8 @@ fn fill(bench: &mut Bench) {
 fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its_slot() {
     let mut bench = bench(2, "raid5", &["a", "b", "c"]);
     bench.ask(Command::SpareAdd(AddSpare { drive: "r".into(), ..AddSpare::default() })).unwrap();
-    let policy = SetPolicy { volume: "data".into(), suspend_limit_s: Some(1), ..SetPolicy::default() };
+    let policy =
+        SetPolicy { volume: "data".into(), suspend_limit_s: Some(1), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(policy)).unwrap();
     bench.write("data", 0, 2, STRIPE);
     bench.wait(1);
@@ -130,7 +135,8 @@ fn a_flush_that_a_drive_did_not_answer_is_not_charged_to_the_spare_that_took_its
     let volume = bench.shards[0].volume_named("data").unwrap();
     let range = ByteRange::new(ByteOffset(0), ByteCount(3 * STRIPE));
     let env = volume.shard().env().clone();
-    let reading = env.spawn("read", async move { volume.read(range, Buf::unpooled(range.len)).await.0 });
+    let reading =
+        env.spawn("read", async move { volume.read(range, Buf::unpooled(range.len)).await.0 });
     // The region is idle by now, and is about to be unmarked.
     bench.wait(15);
     let asked = hung.in_flight();

@@ -107,7 +107,8 @@ fn a_write_that_is_interrupted_is_old_or_new_and_its_stripe_is_resynced() {
         ("raid1", 2, End::Killed),
     ] {
         let (at, len) = (STRIPE + 4096, 65536 + 8192);
-        let scene = |bench: &mut Bench| bench.try_write("data", at, 2, len).ok().map(Result::unwrap);
+        let scene =
+            |bench: &mut Bench| bench.try_write("data", at, 2, len).ok().map(Result::unwrap);
         at_every_event(
             2,
             how,
@@ -167,7 +168,11 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
             }
             let info = bench.show("data");
             if acknowledged.is_some() {
-                assert_eq!(info.state, VolumeState::Degraded, "event {event}: acknowledged without drive b");
+                assert_eq!(
+                    info.state,
+                    VolumeState::Degraded,
+                    "event {event}: acknowledged without drive b"
+                );
                 if how == End::Killed {
                     bench.expect("data", at, 2, len);
                 }
@@ -175,7 +180,10 @@ fn a_failure_that_is_interrupted_is_recorded_or_was_never_relied_upon() {
             if unsure {
                 let bytes = bench.try_read("data", 0, ALL).unwrap();
                 let elsewhere = (0..ALL).filter(|byte| !(at..at + len).contains(byte));
-                assert!(elsewhere.into_iter().all(|byte| bytes[byte as usize] == 1), "event {event}");
+                assert!(
+                    elsewhere.into_iter().all(|byte| bytes[byte as usize] == 1),
+                    "event {event}"
+                );
             } else {
                 expect_old_or_new(bench, 1, 2, at..at + len, event);
             }
@@ -294,7 +302,9 @@ fn a_label_from_changes_that_failed_on_an_absent_drive_is_never_the_newest() {
     let mut bench = prepared("raid1", 1);
     let others = ["b", "c"].map(|name| bench.sim.drive(name).unwrap());
     for attempt in 0..6 {
-        others.iter().for_each(|drive| drive.fail_next(10_000, Some("write"), IoErrorKind::OutOfSpace));
+        others
+            .iter()
+            .for_each(|drive| drive.fail_next(10_000, Some("write"), IoErrorKind::OutOfSpace));
         let name = format!("new{attempt}");
         bench.refused(ErrorKind::Failed, Command::VolumeSet { volume: "data".into(), name });
         others.iter().for_each(|drive| drive.cancel_failures());
@@ -334,7 +344,9 @@ fn a_shutdown_that_is_interrupted_loses_nothing() {
 fn a_deletion_that_is_interrupted_leaves_all_of_the_volume_or_nothing() {
     for how in [End::Killed, End::PowerCut] {
         let scene = |bench: &mut Bench| {
-            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+            bench
+                .try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+                .ok()
         };
         at_every_event(
             1,
@@ -442,7 +454,9 @@ fn whichever_drive_is_missing_the_others_know_what_was_being_written() {
         let mut bench = Bench::new(3, 1, 0);
         bench.boot(&[]);
         for name in names {
-            bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(common::DRIVE) }).unwrap();
+            bench
+                .ask(Command::DriveAdd { drive: name.into(), size_bytes: Some(common::DRIVE) })
+                .unwrap();
         }
         bench.create("data", "raid1", &names);
         bench.write("data", 0, 5, STRIPE);
@@ -511,7 +525,8 @@ fn a_map_that_cannot_be_read_costs_a_resync_and_no_data() {
     let tail = ondisk::Tail::of(ByteCount(common::DRIVE)).unwrap();
     for name in DRIVES {
         let map = ondisk::Area::WriteIntent;
-        let map = ByteRange::from_to(tail.blocks(map, 0, 0, 1).start, tail.blocks(map, 1, 0, 1).end());
+        let map =
+            ByteRange::from_to(tail.blocks(map, 0, 0, 1).start, tail.blocks(map, 1, 0, 1).end());
         bench.sim.drive(name).unwrap().make_unreadable(map);
     }
     bench.restart(&[]);

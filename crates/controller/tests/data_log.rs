@@ -40,7 +40,8 @@ fn prepared_with(cache: ByteCount, seed: u64, shards: usize, devices: &[&str]) -
     bench.cache_size = cache;
     bench.add_drives(&LOG, 8 * MIB);
     bench.boot(&[]);
-    let write_back = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
+    let write_back =
+        |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
     bench.create_with("data", "raid5", &DRIVES, write_back).expect("created");
     bench.ask(add(devices)).expect("added");
     bench.write("data", 0, OLD, ALL);
@@ -51,7 +52,10 @@ fn prepared_with(cache: ByteCount, seed: u64, shards: usize, devices: &[&str]) -
 
 /// The bytes written to each drive.
 fn written(bench: &Bench, names: &[&str]) -> u64 {
-    names.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
+    names
+        .iter()
+        .map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes)
+        .sum()
 }
 
 fn vanish(bench: &Bench, names: &[&str]) {
@@ -79,7 +83,10 @@ fn a_flush_is_answered_by_the_log_as_long_as_there_is_one_and_the_mode_is_write_
     assert!(is_answered_by_log(&mut bench, 4096, 9));
     bench.restart(&[]);
     bench.wait(2);
-    assert!(is_answered_by_log(&mut bench, 4096, 10), "also after a kill, once its data is destaged");
+    assert!(
+        is_answered_by_log(&mut bench, 4096, 10),
+        "also after a kill, once its data is destaged"
+    );
     bench.ask(Command::LogRemove { drive: "x".into() }).expect("removed");
     assert!(!is_answered_by_log(&mut bench, 4096, 11));
     bench.ask(add(&LOG[..1])).expect("added");
@@ -113,7 +120,12 @@ fn crashed(how: End, shards: usize) {
             let what = format!("{how:?} at event {event}, without {lost:?}");
             let lacks_member = lost.iter().any(|name| DRIVES.contains(name));
             let expected = if lacks_member { VolumeState::Degraded } else { VolumeState::Optimal };
-            assert_eq!(bench.show("data").state, expected, "{what}: {:?}", bench.show("data").reasons);
+            assert_eq!(
+                bench.show("data").state,
+                expected,
+                "{what}: {:?}",
+                bench.show("data").reasons
+            );
             look(bench, &log, how, lacks_member, &what);
             // The same holds once everything is destaged, and for flushes after that.
             flush(bench);
@@ -183,8 +195,11 @@ fn without_its_devices_a_volume_waits_or_goes_on_by_order() {
         end(&mut bench, End::PowerCut);
         vanish(&bench, &LOG);
         bench.boot(&[]);
-        let start =
-            || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        let start = || Command::VolumeStart {
+            volume: "data".into(),
+            accept_stale_parity: false,
+            degraded: false,
+        };
         let why = bench.refused(ErrorKind::WrongState, start());
         assert!(why.contains("softroc log discard data --yes"), "{why}");
         match waits {
@@ -240,7 +255,8 @@ fn a_data_log_that_is_given_up_while_a_member_is_gone_wants_a_word_about_parity(
 #[test]
 fn a_data_log_stays_while_the_drives_lack_what_it_promised() {
     let volume = "data".to_owned();
-    let without_journal = SetPolicy { volume, write_hole: Some(WriteHole::Resync), ..SetPolicy::default() };
+    let without_journal =
+        SetPolicy { volume, write_hole: Some(WriteHole::Resync), ..SetPolicy::default() };
     for goes in [Command::LogRemove { drive: "x".into() }, Command::VolumePolicy(without_journal)] {
         let mut bench = prepared(11, 2, &LOG[..1]);
         bench.write("data", 2 * STRIP, 66, 4096);
@@ -285,7 +301,8 @@ fn records_that_cannot_be_read_are_waited_for() {
     }
     vanish(&bench, &LOG[1..]);
     bench.boot(&[]);
-    let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let start =
+        Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
     let why = bench.refused(ErrorKind::WrongState, start);
     assert!(why.contains("softroc log discard data --yes"), "{why}");
     end(&mut bench, End::PowerCut);
@@ -317,7 +334,8 @@ fn when_all_devices_fail_what_they_had_is_destaged() {
 /// is there: the labels name the log until that data is destaged. No newer flush may be
 /// acknowledged meanwhile: a replay would overwrite its data.
 #[test]
-fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_is_promised_before() {
+fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_is_promised_before()
+{
     let promised = Rc::new(RefCell::new([77, OLD]));
     let prepare = || {
         *promised.borrow_mut() = [77, OLD];
@@ -350,7 +368,11 @@ fn a_silent_log_counts_until_the_drives_have_what_it_promised_and_nothing_else_i
         for (at, value) in [0, STRIP].into_iter().zip(promised) {
             let found = bench.try_read("data", at, 4096).expect("the data is readable");
             // Later writes have larger numbers.
-            assert!(found[0] >= value, "at event {event}: {} at {at}, and {value} was flushed", found[0]);
+            assert!(
+                found[0] >= value,
+                "at event {event}: {} at {at}, and {value} was flushed",
+                found[0]
+            );
         }
     });
 }
@@ -456,7 +478,10 @@ fn logged_write_back_is_never_without_its_writes_for_want_of_memory() {
 /// Advances time by this much.
 fn sleep(bench: &mut Bench, milliseconds: u64) {
     let env = bench.sim.env();
-    bench.sim.run(async move { env.sleep(Duration::from_millis(milliseconds)).await }).expect("it ends");
+    bench
+        .sim
+        .run(async move { env.sleep(Duration::from_millis(milliseconds)).await })
+        .expect("it ends");
 }
 
 /// Flushed data was in the log and was destaged because of its age; its cache block was freed once

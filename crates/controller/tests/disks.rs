@@ -3,8 +3,8 @@
 
 use crate::common::Bench;
 use controller::{
-    AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
-    Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy, SetTask,
+    AttachPolicy, Command, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState,
+    DiskVolume, Disks, Error, ErrorKind, Reply, ReshapeVolume, SetPolicy, SetTask,
 };
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +64,11 @@ fn detach(volume: &str) -> Command {
 }
 
 fn wish(attach: AttachPolicy) -> Command {
-    Command::VolumePolicy(SetPolicy { volume: "data".into(), attach: Some(attach), ..SetPolicy::default() })
+    Command::VolumePolicy(SetPolicy {
+        volume: "data".into(),
+        attach: Some(attach),
+        ..SetPolicy::default()
+    })
 }
 
 fn wished(kernel: &Kernel) -> Vec<(String, AttachPolicy)> {
@@ -79,7 +83,9 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
     let Ok(Reply::Disk { disk, .. }) = bench.ask(attach("data", true)) else { panic!("attached") };
     assert_eq!((disk.device.as_str(), disk.read_only), ("/dev/nbd0", true));
     assert_eq!(bench.show("data").disk.as_ref(), Some(&*disk));
-    let Ok(Reply::Disks { disks }) = bench.ask(Command::DiskList {}) else { panic!("the disk is listed") };
+    let Ok(Reply::Disks { disks }) = bench.ask(Command::DiskList {}) else {
+        panic!("the disk is listed")
+    };
     assert_eq!(disks, [*disk.clone()]);
     let Ok(Reply::Disk { disk: twice, notes }) = bench.ask(attach("data", true)) else {
         panic!("the reply lists disks")
@@ -89,7 +95,10 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
         (&disk, &["'data' is attached as /dev/nbd0 already".to_owned()][..])
     );
     let other = bench.refused(ErrorKind::InUse, attach("data", false));
-    assert!(other.contains("read-only; to change that, first run 'softroc detach data'"), "{other}");
+    assert!(
+        other.contains("read-only; to change that, first run 'softroc detach data'"),
+        "{other}"
+    );
     // Any of its names is accepted.
     for name in ["/dev/nbd0", "/dev/softroc/data", "data", disk.uuid.as_str()] {
         assert_eq!(bench.ask(detach(name)), Ok(Reply::Done { notes: Vec::new() }), "{name}");
@@ -97,11 +106,16 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
         bench.ask(attach("data", false)).unwrap();
     }
     bench.ask(detach("data")).unwrap();
-    let by_ublk = Command::VolumeAttach { volume: "data".into(), read_only: false, by: DiskKind::Ublk };
+    let by_ublk =
+        Command::VolumeAttach { volume: "data".into(), read_only: false, by: DiskKind::Ublk };
     let Ok(Reply::Disk { disk, .. }) = bench.ask(by_ublk) else { panic!("attached") };
     assert_eq!(disk.device, "/dev/ublkb0");
     let looked = kernel.looked.lock().unwrap()[0].clone();
-    assert_eq!((looked.strip_bytes, looked.stripe_bytes), (64 << 10, 128 << 10), "the request to the kernel");
+    assert_eq!(
+        (looked.strip_bytes, looked.stripe_bytes),
+        (64 << 10, 128 << 10),
+        "the request to the kernel"
+    );
     bench.ask(detach("data")).unwrap();
     bench.refused(ErrorKind::NotFound, detach("data"));
     bench.refused(ErrorKind::NotFound, detach("/dev/nbd7"));
@@ -112,7 +126,8 @@ fn a_volume_becomes_a_disk_and_is_told_as_one_until_it_is_none() {
 fn what_the_kernel_refuses_is_told() {
     let kernel = Arc::new(Kernel::default());
     let mut bench = bench(2, &kernel);
-    *kernel.refuses.lock().unwrap() = Some(Error::new(ErrorKind::Unavailable, "run 'modprobe nbd'"));
+    *kernel.refuses.lock().unwrap() =
+        Some(Error::new(ErrorKind::Unavailable, "run 'modprobe nbd'"));
     assert_eq!(bench.refused(ErrorKind::Unavailable, attach("data", false)), "run 'modprobe nbd'");
     assert_eq!(bench.show("data").disk, None);
 }
@@ -129,7 +144,8 @@ fn what_is_wished_is_kept_over_a_kill_and_only_of_volumes_that_are_served() {
     assert_eq!(wished(&kernel), [("data".to_owned(), AttachPolicy::ReadOnly)]);
     bench.ask(wish(AttachPolicy::On)).unwrap();
     let show = bench.show("data");
-    let policy = show.policies.iter().find(|policy| policy.name == "attach").expect("the disk is listed");
+    let policy =
+        show.policies.iter().find(|policy| policy.name == "attach").expect("the disk is listed");
     assert_eq!(policy.current, "on");
     // A disk detached by an operator returns at the next start, and a note says so.
     bench.ask(attach("data", false)).unwrap();
@@ -165,10 +181,13 @@ fn a_volume_that_is_a_disk_goes_to_another_layout_and_its_disk_hears_of_its_size
     let mut bench = bench(6, &kernel);
     bench.add_drives(&["d"], crate::common::DRIVE);
     bench.ask(attach("data", false)).unwrap();
-    let heard = || kernel.looked.lock().unwrap().first().map(|volume| (volume.capacity_bytes, volume.number));
+    let heard = || {
+        kernel.looked.lock().unwrap().first().map(|volume| (volume.capacity_bytes, volume.number))
+    };
     bench.wait(2);
     let (before, _) = heard().expect("the volume is online");
-    let order = ReshapeVolume { volume: "data".into(), add: vec!["d".into()], ..ReshapeVolume::default() };
+    let order =
+        ReshapeVolume { volume: "data".into(), add: vec!["d".into()], ..ReshapeVolume::default() };
     let Ok(Reply::Reshape { reshape, notes }) = bench.ask(Command::VolumeReshape(order)) else {
         panic!("the reshape begins")
     };

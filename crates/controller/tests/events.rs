@@ -27,7 +27,9 @@ fn every_kind_of_event_is_reported_somewhere() {
     }
     let unused = EventCode::ALL.iter().filter(|code| {
         let name = format!("EventCode::{code:?}");
-        !text.match_indices(&name).any(|(at, _)| !text[at + name.len()..].starts_with(char::is_alphanumeric))
+        !text
+            .match_indices(&name)
+            .any(|(at, _)| !text[at + name.len()..].starts_with(char::is_alphanumeric))
     });
     assert_eq!(unused.collect::<Vec<_>>(), Vec::<&EventCode>::new());
 }
@@ -36,13 +38,15 @@ fn every_kind_of_event_is_reported_somewhere() {
 fn numbers_of_events_never_repeat() {
     let mut bench = Bench::new(41, 1, 2);
     // Stored before there were numbers and codes.
-    let old =
-        r#"{"time_unix_s":1,"severity":"warning","subject":"x","cause":"c","effect":"e","text":"long ago"}"#;
+    let old = r#"{"time_unix_s":1,"severity":"warning","subject":"x","cause":"c","effect":"e","text":"long ago"}"#;
     bench.sim.put_stored("events.jsonl", Some(format!("{old}\n").into_bytes()));
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "b"]);
     let first = bench.events();
-    assert_eq!((first[0].number, first[0].code.as_str(), first[0].text.as_str()), (0, "", "long ago"));
+    assert_eq!(
+        (first[0].number, first[0].code.as_str(), first[0].text.as_str()),
+        (0, "", "long ago")
+    );
     assert_eq!((first[1].number, first[1].code.as_str()), (1, "controller.started"));
     assert!(first.iter().any(|event| event.code == "volume.created"));
     let shown = first.last().unwrap().number;

@@ -30,11 +30,17 @@ fn spare(drive: &str) -> Command {
 #[test]
 fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     let mut bench = failed(1);
-    let policy = SetPolicy { volume: "data".into(), emergency_spare: Some(true), ..SetPolicy::default() };
+    let policy =
+        SetPolicy { volume: "data".into(), emergency_spare: Some(true), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(policy)).unwrap();
     bench.wait(5);
     bench.settle("data");
-    assert_eq!(bench.show("data").drives[1].name, "c", "the drive that never failed takes the slot");
+    assert_eq!(
+        bench.show("data").drives[1].name,
+        "c",
+        "the drive that never failed takes the \
+        slot"
+    );
     // The drive works again, and is still listed as failed.
     bench.sim.drive("b").unwrap().clear_write_errors();
     bench.shut_down();
@@ -60,12 +66,15 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
 #[test]
 fn another_machine_learns_of_the_failure_from_the_label() {
     let mut bench = failed(2);
-    bench.ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true }).unwrap();
+    bench
+        .ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true })
+        .unwrap();
     bench.settle("data");
     bench.sim.drive("b").unwrap().clear_write_errors();
     bench.shut_down();
     bench.forget();
-    let images: Vec<_> = THREE.iter().map(|name| bench.sim.drive(name).unwrap().snapshot()).collect();
+    let images: Vec<_> =
+        THREE.iter().map(|name| bench.sim.drive(name).unwrap().snapshot()).collect();
     let mut there = Bench::new(3, 1, 0);
     for (name, image) in THREE.iter().zip(&images) {
         there.sim.add_drive_with(name, common::drive_options(), image);
@@ -132,7 +141,10 @@ fn a_drive_that_comes_and_goes_is_left_to_the_operator_in_the_end() {
         bench.wait(30);
     }
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
-    assert!(bench.has_event("stays out of service until an operator runs 'softroc drive online b'"));
+    assert!(bench.has_event(
+        "stays out of service until an operator runs 'softroc drive online \
+        b'"
+    ));
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -170,9 +182,15 @@ fn adding_a_member_that_is_out_brings_it_back() {
 
 /// The health entry of a drive.
 fn health_of(bench: &mut Bench, drive: &str) -> Option<String> {
-    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
+        panic!("a health reply")
+    };
     let subject = format!("drive {drive}");
-    health.findings.into_iter().find(|finding| finding.subject == subject).map(|finding| finding.what)
+    health
+        .findings
+        .into_iter()
+        .find(|finding| finding.subject == subject)
+        .map(|finding| finding.what)
 }
 
 /// No command selects or accepts a failed drive.
@@ -211,10 +229,14 @@ fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
         assert!(failure.at_unix_s >= before && failure.at_unix_s <= before + 10, "{failure:?}");
         assert_eq!(failure.why, "declared failed by an operator");
         let reason = drive.reason.expect("the drive has a reason");
-        assert!(reason.contains(&failure.why) && reason.contains("drive clear-failed b"), "{reason}");
         assert!(
-            health_of(&mut bench, "b").is_some_and(|what| what.contains("declared failed by an operator"))
+            reason.contains(&failure.why) && reason.contains("drive clear-failed b"),
+            "{reason}"
         );
+        assert!(health_of(&mut bench, "b").is_some_and(|what| what.contains(
+            "declared failed by an \
+                operator"
+        )));
         is_taken_for_nothing(&mut bench, "b");
         match restart {
             0 => bench.restart(&[]),
@@ -263,7 +285,9 @@ fn a_replacement_that_cannot_be_written_has_failed() {
     bench.write("data", 0, 7, MIB);
     bench.settle("data");
     bench.sim.drive("c").unwrap().stall_next(400, std::time::Duration::from_millis(100));
-    bench.ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true }).unwrap();
+    bench
+        .ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true })
+        .unwrap();
     assert_eq!(bench.drive("c").state, DriveState::Filling);
     let all = ByteRange::new(ByteOffset::ZERO, ByteCount(MIB));
     bench.sim.drive("c").unwrap().refuse_writes(all);
@@ -287,7 +311,10 @@ fn a_replacement_that_cannot_be_written_has_failed() {
 #[test]
 fn a_drive_that_nothing_tells_from_others_stays_failed_under_its_name() {
     let mut bench = Bench::new(12, 2, 2);
-    bench.sim.add_drive("/dev/b", DriveOptions { kind: DriveKind::BlockDevice, ..common::drive_options() });
+    bench.sim.add_drive(
+        "/dev/b",
+        DriveOptions { kind: DriveKind::BlockDevice, ..common::drive_options() },
+    );
     bench.boot(&[]);
     bench.create("data", "raid1", &["a", "/dev/b"]);
     bench.settle("data");
@@ -311,7 +338,9 @@ fn a_drive_that_nothing_tells_from_others_stays_failed_under_its_name() {
 fn a_failed_drive_that_replaces_itself_by_order_is_trusted() {
     let mut bench = failed(13);
     bench.sim.drive("b").unwrap().clear_write_errors();
-    bench.ask(Command::DriveReplace { drive: "b".into(), with: "b".into(), destroy_data: true }).unwrap();
+    bench
+        .ask(Command::DriveReplace { drive: "b".into(), with: "b".into(), destroy_data: true })
+        .unwrap();
     bench.wait(10);
     bench.settle("data");
     let drive = bench.drive("b");

@@ -64,7 +64,8 @@ enum End {
 
 const GROUNDS: [Ground; 3] = [Ground::Blank, Ground::Truncated, Ground::Noise];
 const MODES: [WriteMode; 2] = [WriteMode::WriteThrough, WriteMode::WriteBack];
-const STAGES: [Stage; 4] = [Stage::New, Stage::HalfInitialised, Stage::OnTheWay, Stage::JustMigrated];
+const STAGES: [Stage; 4] =
+    [Stage::New, Stage::HalfInitialised, Stage::OnTheWay, Stage::JustMigrated];
 const ENDS: [End; 4] = [End::InOrder, End::Killed, End::PowerCut, End::PowerCutUnflushed];
 
 const SIZE: u64 = 33 * MIB + (96 << 20);
@@ -97,7 +98,10 @@ impl Case {
 
     fn why(&self, lost: &[usize]) -> String {
         let Case { shape, ground, mode, stage, end } = self;
-        format!("{} on {ground:?} drives, {mode:?}, {stage:?}, {end:?}, without {lost:?}", shape.level)
+        format!(
+            "{} on {ground:?} drives, {mode:?}, {stage:?}, {end:?}, without {lost:?}",
+            shape.level
+        )
     }
 }
 
@@ -152,13 +156,19 @@ pub fn look(bench: &mut Bench, writes: &[(u64, u8, u64)], may_be_zeros: bool, wh
 /// Flushes like a host.
 pub fn flush(bench: &mut Bench) {
     let volume = bench.shards[0].volume_named("data").expect("the volume is online");
-    bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("the flush succeeds");
+    bench
+        .sim
+        .run(async move { volume.flush().await })
+        .expect("no stall")
+        .expect("the flush succeeds");
 }
 
 fn add_drives(bench: &mut Bench, names: &[String], ground: Ground) {
     for name in names {
         let unwritten = if ground == Ground::Noise { Unwritten::Noise } else { Unwritten::Zeroes };
-        bench.sim.add_drive(name, DriveOptions { size: ByteCount(SIZE), unwritten, ..drive_options() });
+        bench
+            .sim
+            .add_drive(name, DriveOptions { size: ByteCount(SIZE), unwritten, ..drive_options() });
     }
 }
 
@@ -182,14 +192,16 @@ fn new_volume(case: &Case) -> (Bench, Vec<String>) {
     let change = |wanted: &mut controller::CreateVolume| {
         (wanted.destroy_data, wanted.write_mode) = (true, Some(case.mode));
     };
-    let info = bench.create_with("data", shape.level, &members, change).expect("the drives are free");
+    let info =
+        bench.create_with("data", shape.level, &members, change).expect("the drives are free");
     assert_eq!((info.state, info.resync), (VolumeState::Optimal, None), "{}", case.why(&[]));
     assert_eq!(usize::from(info.may_lose), shape.survives, "{}", case.why(&[]));
     (bench, all)
 }
 
 fn set_write_mode(bench: &mut Bench, mode: WriteMode) {
-    let policy = SetPolicy { volume: "data".into(), write_mode: Some(mode), ..SetPolicy::default() };
+    let policy =
+        SetPolicy { volume: "data".into(), write_mode: Some(mode), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(policy)).expect("the policy is set");
 }
 
@@ -271,7 +283,8 @@ fn live(case: &Case, lost: &[usize]) {
             bench.sim.power_cut();
         }
         bench.sim.restart_process();
-        lost.iter().for_each(|drive| bench.sim.drive(&all[*drive]).expect("the drive exists").vanish());
+        lost.iter()
+            .for_each(|drive| bench.sim.drive(&all[*drive]).expect("the drive exists").vanish());
         bench.boot(&[]);
         start_if_asked(&mut bench);
     }
@@ -297,11 +310,14 @@ fn cases(nth: usize, shape: &'static Shape) -> Vec<(Case, Vec<Vec<usize>>)> {
         for (end_nth, end) in ENDS.into_iter().enumerate() {
             let turn = nth + stage_nth + end_nth;
             let is_in = |ground_nth: usize, mode_nth: usize| {
-                is_long() || (ground_nth, mode_nth) == (turn % GROUNDS.len(), (turn / 3 + nth) % MODES.len())
+                is_long()
+                    || (ground_nth, mode_nth)
+                        == (turn % GROUNDS.len(), (turn / 3 + nth) % MODES.len())
             };
             for (ground_nth, ground) in GROUNDS.into_iter().enumerate() {
                 for (mode_nth, mode) in MODES.into_iter().enumerate() {
-                    let is_none = stage == Stage::OnTheWay && mode == WriteMode::WriteBack && is_long();
+                    let is_none =
+                        stage == Stage::OnTheWay && mode == WriteMode::WriteBack && is_long();
                     if is_none || !is_in(ground_nth, mode_nth) {
                         continue;
                     }
@@ -326,8 +342,11 @@ fn cases(nth: usize, shape: &'static Shape) -> Vec<(Case, Vec<Vec<usize>>)> {
 /// 5 of four drives, killed during a migration to RAID 6 of six, was shown as optimal while a
 /// quarter of it was unsynced.
 fn survives_what_it_says(level: &str) {
-    let (nth, shape) =
-        SHAPES.iter().enumerate().find(|(_, shape)| shape.level == level).expect("the level is in the table");
+    let (nth, shape) = SHAPES
+        .iter()
+        .enumerate()
+        .find(|(_, shape)| shape.level == level)
+        .expect("the level is in the table");
     let mut lives = 0;
     for (case, sets) in cases(nth, shape) {
         for lost in &sets {

@@ -37,7 +37,24 @@ impl Follower {
 }
 
 fn files(bench: &Bench) -> [usize; 2] {
-    ["events.jsonl", "events.2.jsonl"].map(|file| bench.sim.stored(file).map_or(0, |bytes| bytes.len()))
+    ["events.jsonl", "events.2.jsonl"]
+        .map(|file| bench.sim.stored(file).map_or(0, |bytes| bytes.len()))
+}
+
+/// Events and files are bounded, and each command is in the audit log.
+fn check_bounds(bench: &mut Bench, follower: &Follower) {
+    assert!(follower.events.len() < 5000, "{} events", follower.events.len());
+    assert!(bench.events().len() <= 1000);
+    let lens = files(bench);
+    assert!(lens.iter().all(|len| *len <= FILE), "{lens:?}");
+    let Ok(Reply::Audit { orders }) = bench.ask(Command::AuditList { last: None }) else {
+        panic!("a list")
+    };
+    assert_eq!(
+        orders.iter().filter(|one| one.order == "alarm-set").count(),
+        60,
+        "each command is there"
+    );
 }
 
 /// 100,000 events in a minute, of five kinds and thousands of subjects, with a command every second
@@ -61,7 +78,11 @@ fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
             for number in 0..417_u64 {
                 let code = codes[(number % 5) as usize];
                 *noted.entry(code.code()).or_insert(0_u64) += 1;
-                handle.note(happened(code, format!("drive {}", number * (piece + 1) * (second + 1)), None));
+                handle.note(happened(
+                    code,
+                    format!("drive {}", number * (piece + 1) * (second + 1)),
+                    None,
+                ));
             }
             let until = bench.sim.now() + std::time::Duration::from_millis(240);
             bench.sim.run_until(until).unwrap();
@@ -73,7 +94,11 @@ fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
             handle.note(happened(EventCode::ArrayNotRecorded, "data".into(), None));
             bench.ask(Command::VolumeList {}).unwrap();
             follower.look(&bench);
-            assert_eq!(follower.occurrences("array.not-recorded"), 1, "a critical event is not delayed");
+            assert_eq!(
+                follower.occurrences("array.not-recorded"),
+                1,
+                "a critical event is not delayed"
+            );
         }
     }
     assert_eq!(noted.values().sum::<u64>(), 60 * 4 * 417, "the flood");
@@ -84,13 +109,12 @@ fn a_hundred_thousand_events_in_a_minute_are_bounded_and_lose_nothing() {
     for (code, count) in noted {
         assert_eq!(follower.occurrences(code), count, "{code}: each event is counted once");
     }
-    assert_eq!(follower.occurrences("events.left-out"), 0, "a follower without delay misses nothing");
-    assert!(follower.events.len() < 5000, "{} events", follower.events.len());
-    assert!(bench.events().len() <= 1000);
-    let lens = files(&bench);
-    assert!(lens.iter().all(|len| *len <= FILE), "{lens:?}");
-    let Ok(Reply::Audit { orders }) = bench.ask(Command::AuditList { last: None }) else { panic!("a list") };
-    assert_eq!(orders.iter().filter(|one| one.order == "alarm-set").count(), 60, "each command is there");
+    assert_eq!(
+        follower.occurrences("events.left-out"),
+        0,
+        "a follower without delay misses nothing"
+    );
+    check_bounds(&mut bench, &follower);
 }
 
 fn eve() -> Caller {
@@ -107,14 +131,19 @@ fn files_of_events_are_bounded_while_running_and_the_alarm_sounds_after_a_kill()
     bench.wait(1);
     // Events caused by commands are not folded.
     for round in 0..80 {
-        (0..500)
-            .for_each(|one| handle.note(happened(EventCode::BenchStarted, format!("{one}"), Some(eve()))));
+        (0..500).for_each(|one| {
+            handle.note(happened(EventCode::BenchStarted, format!("{one}"), Some(eve())))
+        });
         bench.wait(1);
         let lens = files(&bench);
         assert!(lens.iter().all(|len| *len <= FILE), "round {round}: {lens:?}");
     }
     let newest = handle.events().newest();
-    assert!(newest > 40_000 && files(&bench)[1] > 0, "both files were written: {:?}", files(&bench));
+    assert!(
+        newest > 40_000 && files(&bench)[1] > 0,
+        "both files were written: {:?}",
+        files(&bench)
+    );
     let before = bench.events();
     drop(handle);
     bench.restart(&[]);
@@ -135,7 +164,9 @@ fn a_consumer_that_falls_behind_is_told_so_and_goes_on() {
     let handle = bench.handle.clone().unwrap();
     let mut follower = Follower { seen: handle.events().newest(), ..Follower::default() };
     for _ in 0..5 {
-        (0..500).for_each(|one| handle.note(happened(EventCode::BenchEnded, format!("{one}"), Some(eve()))));
+        (0..500).for_each(|one| {
+            handle.note(happened(EventCode::BenchEnded, format!("{one}"), Some(eve())))
+        });
         bench.wait(1);
     }
     follower.look(&bench);
@@ -152,7 +183,10 @@ fn a_consumer_that_falls_behind_is_told_so_and_goes_on() {
     bench.restart(&[]);
     follower.look(&bench);
     let last = follower.events.last().unwrap();
-    assert_eq!(last.code, "controller.started", "the stream continues from its number after a restart");
+    assert_eq!(
+        last.code, "controller.started",
+        "the stream continues from its number after a restart"
+    );
     assert_eq!(follower.occurrences("events.left-out"), 1500, "and misses nothing of it");
 }
 
@@ -168,7 +202,10 @@ fn a_controller_that_is_busy_takes_events_and_delivers_them() {
         let sender = sender.clone();
         handle.ask(Command::VolumeList {}, move |reply| sender.send(reply.is_err()).unwrap());
     }
-    assert!(refused.try_iter().filter(|is_refused| *is_refused).count() >= 100, "the controller is busy");
+    assert!(
+        refused.try_iter().filter(|is_refused| *is_refused).count() >= 100,
+        "the controller is busy"
+    );
     let mut follower = Follower { seen: handle.events().newest(), ..Follower::default() };
     handle.note(happened(EventCode::NotifyFailing, "mail".into(), None));
     bench.wait(1);

@@ -4,7 +4,8 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, MIB};
 use controller::{
-    Command, DriveState, ErrorKind, ForeignDrive, ForeignVolume, Reply, VolumeInfo, VolumeState, WellBeing,
+    Command, DriveState, ErrorKind, ForeignDrive, ForeignVolume, Reply, VolumeInfo, VolumeState,
+    WellBeing,
 };
 use ondisk::ddf::{self, Effort, Look, Step, Structure};
 use ondisk::foreign::Glimpse;
@@ -139,7 +140,11 @@ fn an_array_that_other_software_changed_is_imported_with_its_data_whatever_its_l
         assert!(!bench.has("data"), "{level}");
         let (volumes, _) = list(&mut bench);
         assert_eq!(volumes.len(), 1, "{level}");
-        assert_eq!((volumes[0].obstacle.as_deref(), &volumes[0].state[..]), (None, "complete"), "{level}");
+        assert_eq!(
+            (volumes[0].obstacle.as_deref(), &volumes[0].state[..]),
+            (None, "complete"),
+            "{level}"
+        );
         let (imported, notes) = import(&mut bench, "data");
         assert_eq!(imported[0].state, VolumeState::Optimal, "{level}: {notes:?}");
         assert_eq!(imported[0].level, level);
@@ -148,7 +153,11 @@ fn an_array_that_other_software_changed_is_imported_with_its_data_whatever_its_l
             expect_redundancy(&mut bench, "data", drives, &all, level);
         }
         let (volumes, others) = list(&mut bench);
-        assert_eq!((volumes, others), (Vec::new(), Vec::new()), "{level}: no foreign metadata is left");
+        assert_eq!(
+            (volumes, others),
+            (Vec::new(), Vec::new()),
+            "{level}: no foreign metadata is left"
+        );
         bench.restart(&[]);
         expect_all(&mut bench, "data", &all, level);
     }
@@ -168,7 +177,10 @@ fn volumes_of_one_container_become_volumes_of_one_array() {
     bench.boot(drives);
     let (volumes, holds) = list(&mut bench);
     assert_eq!(volumes.len(), 2);
-    assert_eq!((&volumes[0].together_with, &volumes[0].format[..]), (&vec!["two".to_owned()], "ddf"));
+    assert_eq!(
+        (&volumes[0].together_with, &volumes[0].format[..]),
+        (&vec!["two".to_owned()], "ddf")
+    );
     assert!(holds.iter().all(|drive| drive.clearable && !drive.holds.is_empty()), "{holds:?}");
     let why = bench.drive("a").reason.unwrap();
     assert!(why.contains("Linux-MD made (DDF); run 'softroc foreign list'"), "{why}");
@@ -192,12 +204,19 @@ fn a_degraded_array_is_imported_degraded_and_rebuilt_on_another_drive() {
     bench.boot(&["a", "b", "d"]);
     let (volumes, _) = list(&mut bench);
     assert_eq!((&volumes[0].state[..], volumes[0].obstacle.as_deref()), ("degraded", None));
-    assert_eq!((&volumes[0].members[2].standing[..], &volumes[0].members[2].drive), ("missing", &None));
+    assert_eq!(
+        (&volumes[0].members[2].standing[..], &volumes[0].members[2].drive),
+        ("missing", &None)
+    );
     let (imported, _) = import(&mut bench, "data");
     assert_eq!(imported[0].state, VolumeState::Degraded);
     expect_all(&mut bench, "data", &all, "degraded");
     bench
-        .ask(Command::DriveReplace { drive: "data:2".into(), with: "e".into(), destroy_data: false })
+        .ask(Command::DriveReplace {
+            drive: "data:2".into(),
+            with: "e".into(),
+            destroy_data: false,
+        })
         .unwrap();
     bench.wait(30);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -285,7 +304,11 @@ fn an_array_of_linux_md_is_imported_and_its_superblocks_are_gone() {
         assert_eq!(volumes[0].obstacle, None);
         let (imported, notes) = import(&mut bench, "host:data");
         assert_eq!((&imported[0].name[..], imported[0].state), ("data", VolumeState::Optimal));
-        assert_eq!(notes.iter().any(|note| note.contains("not cleanly shut down")), resync == 0, "{notes:?}");
+        assert_eq!(
+            notes.iter().any(|note| note.contains("not cleanly shut down")),
+            resync == 0,
+            "{notes:?}"
+        );
         expect_all(&mut bench, "data", &all, "md");
         bench.settle("data");
         expect_redundancy(&mut bench, "data", &NAMES[..3], &all, "md");
@@ -310,9 +333,13 @@ fn members_of_arrays_of_other_systems_are_listed_as_such_with_the_array_and_neve
             assert!(reason.contains(array) && reason.contains("softroc foreign list"), "{reason}");
             bench.refused(ErrorKind::HoldsData, common::create("other", "jbod", &[name]));
         }
-        let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
-        let about =
-            health.findings.iter().filter(|finding| finding.todo.as_deref() == Some("softroc foreign list"));
+        let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
+            panic!("a health reply")
+        };
+        let about = health
+            .findings
+            .iter()
+            .filter(|finding| finding.todo.as_deref() == Some("softroc foreign list"));
         assert!(
             about.clone().count() == 3 && about.clone().all(|of| of.status == WellBeing::Ok),
             "{health:?}"
@@ -342,7 +369,10 @@ fn what_cannot_be_imported_is_refused_with_the_reason_and_the_way_out() {
     let (mut bench, _) = made_by_md(35, 4 * MIB, u64::MAX);
     bench.boot(&NAMES[..3]);
     let why = bench.refused(ErrorKind::WrongState, command("data", None));
-    assert!(why.contains("extends into the last 32 MiB of drive a") && why.contains("rescue"), "{why}");
+    assert!(
+        why.contains("extends into the last 32 MiB of drive a") && why.contains("rescue"),
+        "{why}"
+    );
     bench.refused(ErrorKind::NotFound, command("other", None));
 
     // A degraded array that was being written.
@@ -384,8 +414,9 @@ fn metadata_are_cleared_from_drives_that_are_not_in_use_and_from_no_others() {
     bench.add_drives(&["x", "y"], common::DRIVE);
     bench.boot(&["a", "b", "c", "x", "y"]);
     bench.create("mirror", "raid1", &["x", "y"]);
-    let clear =
-        |drives: &[&str]| Command::ForeignClear { drives: drives.iter().map(ToString::to_string).collect() };
+    let clear = |drives: &[&str]| Command::ForeignClear {
+        drives: drives.iter().map(ToString::to_string).collect(),
+    };
     let why = bench.refused(ErrorKind::InUse, clear(&["a", "x"]));
     assert!(why.contains("drive 0 of 'mirror'"), "{why}");
     assert_eq!(list(&mut bench).0[0].state, "complete", "no import was done");
@@ -405,7 +436,10 @@ fn metadata_are_cleared_from_drives_that_are_not_in_use_and_from_no_others() {
     bench.boot(&[]);
     let (_, drives) = list(&mut bench);
     let headless = drives.iter().find(|drive| drive.name == "x").unwrap();
-    assert!(headless.clearable && headless.holds[0].contains("remains of SoftROC's label"), "{headless:?}");
+    assert!(
+        headless.clearable && headless.holds[0].contains("remains of SoftROC's label"),
+        "{headless:?}"
+    );
     bench.ask(clear(&["x"])).unwrap();
     assert_eq!(bench.drive("x").state, controller::DriveState::Unused);
     bench.create("alone", "jbod", &["x"]);
@@ -438,7 +472,8 @@ fn an_import_that_is_interrupted_leaves_the_foreign_array_or_ours() {
             bench.try_read("data", 0, capacity).unwrap()
         };
         assert!(all.iter().all(|byte| *byte > 0), "{by}");
-        let scene = |bench: &mut Bench| bench.try_ask(command("data", None)).ok().map(Result::unwrap);
+        let scene =
+            |bench: &mut Bench| bench.try_ask(command("data", None)).ok().map(Result::unwrap);
         at_every_event(7, how, prepare, scene, |bench, acknowledged, event| {
             let what = format!("{by}, {how:?} at event {event}");
             bench.boot(&NAMES[..3]);
@@ -446,7 +481,11 @@ fn an_import_that_is_interrupted_leaves_the_foreign_array_or_ours() {
                 assert!(acknowledged.is_none(), "{what}");
                 let (volumes, drives) = list(bench);
                 assert_eq!(volumes.len(), 1, "{what}: {drives:?}");
-                assert_eq!((&volumes[0].state[..], &volumes[0].obstacle), ("complete", &None), "{what}");
+                assert_eq!(
+                    (&volumes[0].state[..], &volumes[0].obstacle),
+                    ("complete", &None),
+                    "{what}"
+                );
                 import(bench, "data");
             }
             assert_eq!(bench.show("data").state, VolumeState::Optimal, "{what}");
@@ -481,7 +520,11 @@ fn an_interrupted_import_waits_for_drives_that_alone_can_tell_how_far_it_came() 
         let (volumes, drives) = list(bench);
         if !bench.has("data") {
             assert_eq!(volumes.len(), 1, "event {event}: {drives:?}");
-            assert_eq!((&volumes[0].state[..], &volumes[0].obstacle), ("complete", &None), "event {event}");
+            assert_eq!(
+                (&volumes[0].state[..], &volumes[0].obstacle),
+                ("complete", &None),
+                "event {event}"
+            );
             import(bench, "data");
         } else if bench.show("data").state == VolumeState::Offline {
             bench

@@ -47,7 +47,10 @@ fn unreadable(bench: &mut Bench, len: u64, byte: u8) -> Vec<u64> {
         match bench.try_read("data", at, PIECE) {
             Ok(bytes) => assert!(bytes.iter().all(|other| *other == byte), "{at}"),
             Err(_) => failed.extend((at..at + PIECE).step_by(SECTOR as usize).filter(|at| {
-                bench.try_read("data", *at, SECTOR).map(|bytes| assert_eq!(bytes, [byte; 512])).is_err()
+                bench
+                    .try_read("data", *at, SECTOR)
+                    .map(|bytes| assert_eq!(bytes, [byte; 512]))
+                    .is_err()
             })),
         }
     }
@@ -80,11 +83,17 @@ fn a_full_list_of_lost_blocks_lets_the_rebuild_finish_all_other_regions() {
             bad.make_unreadable(ByteRange::new(ByteOffset(at), ByteCount(SECTOR)));
         }
         let (drive, with) = (failed[0].to_owned(), "new".to_owned());
-        bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("the drive is replaced");
+        bench
+            .ask(Command::DriveReplace { drive, with, destroy_data: true })
+            .expect("the drive is replaced");
         let before = target(&mut bench).1;
         let (state, left) = rebuilt(&mut bench);
         assert!(before >= 2, "{level}: the test shows nothing: {before} regions");
-        assert_eq!((state, left), (DriveState::Rebuilding, 1), "{level}: all regions but one, of {before}");
+        assert_eq!(
+            (state, left),
+            (DriveState::Rebuilding, 1),
+            "{level}: all regions but one, of {before}"
+        );
         assert!(bench.has_event("more unreadable or unwritable blocks"), "{level}");
         let lost = unreadable(&mut bench, dense, 5);
         assert!(lost.len() as u64 >= BAD / 2, "{level}: {} are lost", lost.len());

@@ -106,7 +106,11 @@ fn an_array_starts_when_the_metadata_of_its_drives_has_moved() {
         set_length(&bench, &THREE, LARGE);
         for (number, drive) in THREE.into_iter().enumerate() {
             rescanned(&mut bench, drive);
-            bench.sim.drive(drive).expect("the drive exists").slow_down(times * (number as u32 + 1));
+            bench
+                .sim
+                .drive(drive)
+                .expect("the drive exists")
+                .slow_down(times * (number as u32 + 1));
         }
         bench.restart(&[]);
         for drive in THREE {
@@ -221,7 +225,9 @@ fn what_lay_at_the_end_before_a_drive_had_it_is_not_taken_for_its_label() {
         assert!(why.contains(&format!("--was {SMALL}")), "{why}");
     }
     for drive in THREE {
-        common::drive(bench.ask(Command::DriveRescan { drive: drive.into(), was_bytes: Some(SMALL) }));
+        common::drive(
+            bench.ask(Command::DriveRescan { drive: drive.into(), was_bytes: Some(SMALL) }),
+        );
     }
     bench.settle("data");
     expect_room(&mut bench, bytes);
@@ -238,7 +244,11 @@ fn a_drive_that_cannot_be_read_at_a_start_is_found_at_the_next_one() {
     for operation in ["read", "flush"] {
         bench.forget();
         bench.sim.restart_process();
-        bench.sim.drive("b").expect("the drive exists").fail_next(1000, Some(operation), IoErrorKind::Medium);
+        bench.sim.drive("b").expect("the drive exists").fail_next(
+            1000,
+            Some(operation),
+            IoErrorKind::Medium,
+        );
         bench.boot(&[]);
         assert_ne!(bench.drive("b").state, DriveState::Unused, "{operation}");
         bench.sim.drive("b").expect("the drive exists").cancel_failures();
@@ -304,7 +314,8 @@ fn a_drive_that_became_larger_is_found_though_blocks_of_its_data_cannot_be_read(
 /// middle of its data, at the smaller drive's end, was unreadable and hid the label at its end: the
 /// drive was missing.
 #[test]
-fn a_label_at_the_end_that_was_made_for_all_of_the_drive_counts_though_an_earlier_end_cannot_be_read() {
+fn a_label_at_the_end_that_was_made_for_all_of_the_drive_counts_though_an_earlier_end_cannot_be_read()
+ {
     let mut bench = Bench::in_order(9, 1, 0);
     bench.add_drives(&THREE, LARGE);
     bench.boot(&THREE);
@@ -396,14 +407,22 @@ fn a_drive_whose_end_cannot_be_written_goes_on_as_it_was() {
         for _ in 0..events {
             bench.sim.step();
         }
-        bench.sim.drive("b").expect("the drive exists").fail_next(1, Some("write"), IoErrorKind::Medium);
+        bench.sim.drive("b").expect("the drive exists").fail_next(
+            1,
+            Some("write"),
+            IoErrorKind::Medium,
+        );
         let outcome = bench.sim.finish(&rescanned).expect("no stall");
         bench.sim.drive("b").expect("the drive exists").cancel_failures();
         if let Err(error) = &outcome {
             failed += 1;
             assert!(error.message.contains("with its previous size"), "{events}: {error}");
             let shown = bench.drive("b");
-            assert_eq!((shown.size_bytes, shown.grown_to_bytes), (Some(SMALL), Some(LARGE)), "{events}");
+            assert_eq!(
+                (shown.size_bytes, shown.grown_to_bytes),
+                (Some(SMALL), Some(LARGE)),
+                "{events}"
+            );
         } else {
             done += 1;
         }
@@ -442,7 +461,8 @@ fn a_controller_that_does_not_know_a_drive_is_told_how_large_it_was() {
     bench.sim.restart_process();
     bench.boot(&moved);
     assert_eq!(bench.drive("moved-a").state, DriveState::Unused, "no label is found at its end");
-    let was = |drive: &str, was: u64| Command::DriveRescan { drive: drive.into(), was_bytes: Some(was) };
+    let was =
+        |drive: &str, was: u64| Command::DriveRescan { drive: drive.into(), was_bytes: Some(was) };
     let why = bench.refused(ErrorKind::WrongState, was("moved-a", SMALL + MIB));
     assert!(why.contains("no SoftROC label is found"), "{why}");
     for drive in moved {
@@ -470,7 +490,9 @@ fn a_drive_that_has_writes_under_way_is_not_moved() {
     assert!(why.contains("outstanding writes"), "{why}");
     drive.release();
     bench.wait(5);
-    let Ok(Reply::Drive { .. }) = bench.ask(rescan("b")) else { panic!("the drive has no operation left") };
+    let Ok(Reply::Drive { .. }) = bench.ask(rescan("b")) else {
+        panic!("the drive has no operation left")
+    };
     bench.settle("data");
     expect_content(&mut bench, bytes);
 }

@@ -135,7 +135,11 @@ fn what_is_read_after_a_kill_is_durable() {
 /// A volume whose drives have all returned is started automatically within a time.
 fn start_unless_started(bench: &mut Bench, name: &str) {
     if bench.show(name).state == VolumeState::Offline {
-        let start = Command::VolumeStart { volume: name.into(), accept_stale_parity: false, degraded: false };
+        let start = Command::VolumeStart {
+            volume: name.into(),
+            accept_stale_parity: false,
+            degraded: false,
+        };
         bench.ask(start).unwrap();
     }
 }
@@ -187,8 +191,11 @@ fn a_late_write_does_not_land_on_what_is_written_after_a_start() {
     bench.try_write("data", 0, 2, 65536).unwrap().unwrap_err();
     bench.sim.drive("a").unwrap().come_back();
     bench.wait(1);
-    let start =
-        || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let start = || Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity: false,
+        degraded: false,
+    };
     let why = bench.refused(ErrorKind::WrongState, start());
     assert!(why.contains("drive b has outstanding writes"), "{why}");
     bench.refused(ErrorKind::WrongState, start());
@@ -235,14 +242,16 @@ fn a_drive_that_has_not_returned_a_write_is_not_made_another() {
     bench.boot(&DRIVES);
     bench.create("data", "raid1", &["a", "b"]);
     bench.settle("data");
-    let policy = SetPolicy { volume: "data".into(), suspend_limit_s: Some(1), ..SetPolicy::default() };
+    let policy =
+        SetPolicy { volume: "data".into(), suspend_limit_s: Some(1), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(policy)).unwrap();
     bench.sim.drive("b").unwrap().stall_next(1, Duration::from_secs(90));
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).unwrap();
     assert_eq!(bench.show("new").state, VolumeState::Degraded);
     bench.wait(5);
     assert_eq!(bench.drive("b").state, DriveState::Failed, "the drive is permanently removed");
-    let replace = || Command::DriveReplace { drive: "new:1".into(), with: "b".into(), destroy_data: true };
+    let replace =
+        || Command::DriveReplace { drive: "new:1".into(), with: "b".into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Unavailable, replace());
     assert!(why.contains("has outstanding writes"), "{why}");
     bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: "b".into() });
@@ -287,7 +296,12 @@ fn a_record_that_is_damaged_in_both_copies_is_derived_from_the_label_once() {
         bench.restart(&[]);
         assert_eq!(bench.show("data").state, VolumeState::Offline);
         assert_eq!(bench.count_events("and repaired from the label"), 1, "{:?}", bench.events());
-        assert_eq!(bench.count_events("the metadata of drive b was damaged"), 1, "{:?}", bench.events());
+        assert_eq!(
+            bench.count_events("the metadata of drive b was damaged"),
+            1,
+            "{:?}",
+            bench.events()
+        );
         bench.shut_down();
     }
     assert_eq!(image(&bench), before);
@@ -380,7 +394,8 @@ fn a_drive_does_not_replace_itself_before_it_has_returned_what_it_was_asked() {
     let drive = bench.sim.drive("c").unwrap();
     drive.hold();
     bench.write("data", 0, 2, ALL / 2);
-    let itself = || Command::DriveReplace { drive: "c".into(), with: "c".into(), destroy_data: true };
+    let itself =
+        || Command::DriveReplace { drive: "c".into(), with: "c".into(), destroy_data: true };
     let why = bench.refused(ErrorKind::Unavailable, itself());
     assert!(why.contains("has outstanding writes"), "{why}");
     drive.release();
@@ -424,8 +439,9 @@ fn a_late_write_of_a_volume_that_was_deleted_does_not_land_on_the_next_one() {
     for level in ["raid0", "raid5"] {
         let mut bench = hanging(Bench::in_order(25, 2, 4), level);
         let Reply::Done { notes } = bench.ask(delete("data")).unwrap() else { panic!() };
-        let told =
-            |note: &String| note.contains("drive b can be used again when all of its outstanding writes");
+        let told = |note: &String| {
+            note.contains("drive b can be used again when all of its outstanding writes")
+        };
         assert!(notes.iter().any(told), "{notes:?}");
         let shown = bench.drive("b");
         assert_eq!(shown.state, DriveState::Refused);
@@ -533,8 +549,13 @@ fn a_volume_is_not_served_anew_before_its_drives_have_returned_what_they_were_as
         while bench.show("data").state == VolumeState::Offline {
             assert!(refused < 40, "not started: {:?}", bench.show("data"));
             let (volume, accept_stale_parity, degraded) = ("data".to_owned(), false, false);
-            if let Err(error) = bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }) {
-                assert!(error.message.contains("drive b") && error.message.contains(LATE), "{error}");
+            if let Err(error) =
+                bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded })
+            {
+                assert!(
+                    error.message.contains("drive b") && error.message.contains(LATE),
+                    "{error}"
+                );
                 refused += 1;
             }
             bench.wait(5);

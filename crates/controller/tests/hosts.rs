@@ -54,7 +54,10 @@ fn a_volume_tells_who_uses_it_since_when_and_how_much() {
     bench.wait(1);
     let HostInfo { host: name, pid, protocol, asked_for, since_unix_s, outstanding, .. } =
         bench.show("data").hosts.remove(0);
-    assert_eq!((name.as_str(), pid, protocol.as_str()), ("qemu-io (pid 4711, uid 0)", Some(4711), "NBD"));
+    assert_eq!(
+        (name.as_str(), pid, protocol.as_str()),
+        ("qemu-io (pid 4711, uid 0)", Some(4711), "NBD")
+    );
     assert_eq!((asked_for.as_str(), outstanding), ("data", 3));
     assert_eq!(since_unix_s + 1, bench.sim.env().unix_time());
     bench.wait(1);
@@ -79,7 +82,10 @@ fn a_volume_that_hosts_use_is_not_deleted_unless_they_may_be_disconnected() {
     assert!(why.contains("'softroc volume delete data --disconnect-hosts'"), "{why}");
     bench.expect("data", 0, 5, MIB);
     let Ok(Reply::Done { notes }) = bench.ask(delete(true)) else { panic!() };
-    assert!(notes.iter().any(|note| note.contains("disconnected from 'data': nbdcopy")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("disconnected from 'data': nbdcopy")),
+        "{notes:?}"
+    );
     assert!(bench.shards.iter().all(|shard| shard.volumes().is_empty()));
     drop(hosts);
 }

@@ -32,7 +32,8 @@ struct Md {
     bitmap_sectors: Option<u32>,
 }
 
-const RAID5: Md = Md { level: "raid5", drives: 3, numbers: (5, 2), rest: 8192, bitmap_sectors: Some(256) };
+const RAID5: Md =
+    Md { level: "raid5", drives: 3, numbers: (5, 2), rest: 8192, bitmap_sectors: Some(256) };
 
 fn put(block: &mut [u8], at: usize, bytes: &[u8]) {
     block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -231,7 +232,10 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         // A spare has its label at its end, and gets the array's tail location when it takes a
         // slot.
         bench
-            .ask(Command::SpareAdd(controller::AddSpare { drive: "y".into(), ..Default::default() }))
+            .ask(Command::SpareAdd(controller::AddSpare {
+                drive: "y".into(),
+                ..Default::default()
+            }))
             .unwrap();
         bench.wait(60);
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "rest {rest}");
@@ -241,7 +245,9 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
         // No other volume gets the space of the tail.
         assert!(bench.show("data").array_free_bytes <= rest, "rest {rest}");
         // After the deletion the drives are unused: the tail is at the end again.
-        bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
+        bench
+            .ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+            .unwrap();
         assert_eq!(bench.drive("x").state, DriveState::Unused);
         bench.create("new", "raid1", &["x", "y"]);
         bench.restart(&[]);
@@ -251,7 +257,9 @@ fn a_drive_as_large_as_the_others_takes_a_place_in_an_imported_array() {
 
 #[test]
 fn an_import_that_is_interrupted_leaves_the_array_of_md_or_ours() {
-    for (how, rest) in [(End::Killed, 8192), (End::PowerCut, 8192), (End::Killed, 0), (End::PowerCut, 0)] {
+    for (how, rest) in
+        [(End::Killed, 8192), (End::PowerCut, 8192), (End::Killed, 0), (End::PowerCut, 0)]
+    {
         let md = Md { rest, ..RAID5 };
         let prepare = || {
             let mut bench = made_by_md(53, &md).0;
@@ -268,7 +276,11 @@ fn an_import_that_is_interrupted_leaves_the_array_of_md_or_ours() {
                 assert!(acknowledged.is_none(), "{what}");
                 let volumes = list(bench);
                 assert_eq!(volumes.len(), 1, "{what}");
-                assert_eq!((&volumes[0].state[..], &volumes[0].obstacle), ("complete", &None), "{what}");
+                assert_eq!(
+                    (&volumes[0].state[..], &volumes[0].obstacle),
+                    ("complete", &None),
+                    "{what}"
+                );
                 expect_as_md_left_it(bench, &md, &what);
                 back.set(back.get() + 1);
                 bench.ask(command()).unwrap();
@@ -288,7 +300,10 @@ fn expect_as_md_left_it(bench: &mut Bench, md: &Md, what: &str) {
         let is = read(ByteRange::new(ByteOffset(4096), ByteCount(4096)));
         assert!(is == superblock(md, slot), "{what}: the superblock of {name}");
         let head = md.bitmap_sectors.map(bitmap_head).unwrap_or_default();
-        assert!(read(ByteRange::new(ByteOffset(8192), ByteCount::of(&head))) == head, "{what}: the bitmap");
+        assert!(
+            read(ByteRange::new(ByteOffset(8192), ByteCount::of(&head))) == head,
+            "{what}: the bitmap"
+        );
     }
 }
 

@@ -32,10 +32,17 @@ struct Half {
 }
 
 /// From three drives to four, past its critical section of 384 KiB, and within an old row.
-const GROWS: Half =
-    Half { drives: (3, 4), levels: (5, 5), position: 3 * 9 * STRIP, features: 4, shift: 0, clean: true };
+const GROWS: Half = Half {
+    drives: (3, 4),
+    levels: (5, 5),
+    position: 3 * 9 * STRIP,
+    features: 4,
+    shift: 0,
+    clean: true,
+};
 /// From four drives to three, half of it moved.
-const SHRINKS: Half = Half { drives: (4, 3), position: 2 * 12 * STRIP, features: 4 | 0x20, ..GROWS };
+const SHRINKS: Half =
+    Half { drives: (4, 3), position: 2 * 12 * STRIP, features: 4 | 0x20, ..GROWS };
 
 fn geometry(level: i32, drives: u16) -> Geometry {
     let level = if level == 6 { Level::Raid6 } else { Level::Raid5 };
@@ -128,8 +135,9 @@ fn superblock(half: &Half, slot: usize, events: u64) -> Vec<u8> {
     put(&mut block, 168, &[slot as u8 + 1; 16]);
     (0..all).for_each(|role| put(&mut block, 256 + 2 * role, &(role as u16).to_le_bytes()));
     let words = block[..256 + 2 * all].chunks(4);
-    let sum: u64 =
-        words.map(|word| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))).sum();
+    let sum: u64 = words
+        .map(|word| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+        .sum();
     put(&mut block, 216, &(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
     block
 }
@@ -160,7 +168,8 @@ fn booted(seed: u64, drives: Vec<(Vec<u8>, Vec<u8>)>) -> Bench {
 /// unmoved beyond the second.
 fn laid(half: &Half, volume: &[u8], (ahead_of, up_to): (u64, u64)) -> Vec<Vec<u8>> {
     let mut data = vec![vec![0x77; USED as usize]; half.all()];
-    let behind = |at: u64| ByteRange::from_to(ByteOffset(at.min(half.size())), ByteOffset(half.size()));
+    let behind =
+        |at: u64| ByteRange::from_to(ByteOffset(at.min(half.size())), ByteOffset(half.size()));
     let before = |at: u64| ByteRange::from_to(ByteOffset(0), ByteOffset(at.min(half.size())));
     match half.drives.1 < half.drives.0 {
         true => {
@@ -209,7 +218,11 @@ fn a_reshape_of_md_goes_on_here_and_its_volume_holds_the_same_before_during_and_
         all[4096..4096 + 8192].fill(0xEE);
         bench.wait(600);
         let info = bench.show("data");
-        assert_eq!((info.state, info.reshape.is_none()), (VolumeState::Optimal, true), "{what}: {info:?}");
+        assert_eq!(
+            (info.state, info.reshape.is_none()),
+            (VolumeState::Optimal, true),
+            "{what}: {info:?}"
+        );
         assert_eq!(info.capacity_bytes, half.is().capacity().0, "{what}");
         expect_all(&mut bench, &all, what);
         bench.restart(&[]);
@@ -245,7 +258,8 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
         for late in 0..half.all() {
             // The data moved since is only on the other drives. Its source is on all drives: hosts
             // were blocked there until all superblocks were written.
-            let (mut data, old) = (laid(&half, &all, (before, now)), laid(&half, &all, (before, before)));
+            let (mut data, old) =
+                (laid(&half, &all, (before, now)), laid(&half, &all, (before, before)));
             data[late] = old[late].clone();
             let blocks = (0..half.all()).map(|slot| match slot == late {
                 true => superblock(&at(before), slot, EVENTS - 1),
@@ -269,11 +283,14 @@ fn a_member_that_tells_of_less_of_a_reshape_is_gone_by() {
 fn a_reshape_of_whose_end_one_member_does_not_know_is_not_imported() {
     for half in [GROWS, SHRINKS] {
         let members = usize::from(half.drives.1);
-        let over = Half { drives: (half.drives.1, half.drives.1), features: 0, position: 0, ..half };
+        let over =
+            Half { drives: (half.drives.1, half.drives.1), features: 0, position: 0, ..half };
         let all = content(half.size());
         for (late, name) in NAMES.iter().enumerate().take(members) {
-            let (data, old) =
-                (laid(&over, &all, (0, half.size())), laid(&half, &all, (half.position, half.position)));
+            let (data, old) = (
+                laid(&over, &all, (0, half.size())),
+                laid(&half, &all, (half.position, half.position)),
+            );
             let drives = (0..members).map(|slot| match slot == late {
                 true => (superblock(&half, slot, EVENTS - 1), old[slot].clone()),
                 false => (superblock(&over, slot, EVENTS), data[slot].clone()),

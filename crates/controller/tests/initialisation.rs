@@ -131,8 +131,8 @@ fn a_crash_during_a_first_write_leaves_zeros_or_what_was_written() {
             let data = platform::Buf::copy_of(&[9; 3000]).freeze();
             let range = ByteRange::new(ByteOffset(600), ByteCount(3000));
             let task = volume.shard().env().clone();
-            let _writing =
-                task.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
+            let _writing = task
+                .spawn("write", async move { volume.write(range, data, Durability::Cached).await });
             let until = bench.sim.now() + std::time::Duration::from_micros(40 * step);
             bench.sim.run_until(until).expect("no stall");
             bench.forget();
@@ -200,13 +200,16 @@ fn relabel(bench: &Bench, drive: &str, change: impl Fn(&mut ondisk::Label)) {
         }
         let wanted = seen.wanted();
         assert!(!wanted.is_empty(), "the drive has a label");
-        wanted.into_iter().for_each(|range| seen.put(range, Some(drive.read_true(range.start, range.len))));
+        wanted
+            .into_iter()
+            .for_each(|range| seen.put(range, Some(drive.read_true(range.start, range.len))));
     };
     let mut label = carried.label().expect("a member's").clone();
     change(&mut label);
     label.generation += 1;
     let structure = carried.drive.clone().expect("it is the drive's own label");
-    let site = ondisk::ddf::Site::of(drive.size(), units::SectorSize::B512).expect("there is space");
+    let site =
+        ondisk::ddf::Site::of(drive.size(), units::SectorSize::B512).expect("there is space");
     let told = ondisk::Telling::of(&label).and_then(|telling| telling.told(&site, label.drive));
     let steps = told
         .expect("the label is written")
@@ -235,7 +238,9 @@ fn a_label_that_leaves_the_record_out_costs_a_resync_and_no_data() {
         flush(&mut bench);
         bench.forget();
         bench.sim.restart_process();
-        names.iter().for_each(|name| relabel(&bench, name, |label| label.initialisation_blocks = None));
+        names
+            .iter()
+            .for_each(|name| relabel(&bench, name, |label| label.initialisation_blocks = None));
         if lacks_drive {
             bench.sim.drive("c").expect("the drive exists").vanish();
         }
@@ -251,13 +256,19 @@ fn a_label_that_leaves_the_record_out_costs_a_resync_and_no_data() {
             assert!(bench.has_event(text), "{when}");
         } else {
             assert!(bench.has_event(text), "{when}");
-            assert_eq!(bench.show("data").may_lose, 0, "{when}: parity is not used before it is computed");
+            assert_eq!(
+                bench.show("data").may_lose,
+                0,
+                "{when}: parity is not used before it is computed"
+            );
             bench.settle("data");
             bench.write("data", capacity / 4, 6, 4096);
             fail(&mut bench, "c");
             bench.expect("data", capacity / 4, 6, 4096);
         }
-        writes(capacity).into_iter().for_each(|(at, byte, len)| bench.expect("data", at, byte, len));
+        writes(capacity)
+            .into_iter()
+            .for_each(|(at, byte, len)| bench.expect("data", at, byte, len));
     }
 }
 
@@ -273,8 +284,10 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     let change = |wanted: &mut controller::CreateVolume| {
         (wanted.destroy_data, wanted.write_mode) = (true, Some(controller::WriteMode::WriteBack));
     };
-    let capacity =
-        bench.create_with("data", "raid5", &drives, change).expect("the drives are free").capacity_bytes;
+    let capacity = bench
+        .create_with("data", "raid5", &drives, change)
+        .expect("the drives are free")
+        .capacity_bytes;
     for (at, byte, len) in writes(capacity) {
         bench.write("data", at, byte, len);
     }
@@ -286,7 +299,9 @@ fn what_an_operator_gives_up_before_a_start_leaves_the_record() {
     forgotten.expect("no stall").expect("the memory exists");
     bench.boot(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Offline, "the volume waits for the memory");
-    bench.ask(Command::LogDiscard(controller::DiscardLog::lacking("data"))).expect("the memory is gone");
+    bench
+        .ask(Command::LogDiscard(controller::DiscardLog::lacking("data")))
+        .expect("the memory is gone");
     start_if_asked(&mut bench);
     look(&mut bench, &writes(capacity), false, "the memory is given up");
     bench.restart(&[]);
@@ -313,13 +328,19 @@ fn a_drive_that_takes_a_slot_lacks_what_is_being_written_first() {
             let written = (bench.show("data").capacity_bytes - 400_000, 9, 300_000);
             let (at, byte, len) = written;
             let (drive, with) = (names[0].clone(), "new".into());
-            let replaced = bench.begin_ask(Command::DriveReplace { drive, with, destroy_data: true });
+            let replaced =
+                bench.begin_ask(Command::DriveReplace { drive, with, destroy_data: true });
             let until = bench.sim.now() + std::time::Duration::from_micros(60 * step);
             bench.sim.run_until(until).expect("no stall");
             let writing = bench.begin_write("data", at, byte, len);
             bench.sim.finish(&replaced).expect("no stall").expect("the drive is replaced");
             bench.sim.finish(&writing).expect("no stall").expect("the write succeeds");
-            look(&mut bench, &[written], false, &format!("{level}, written {step} steps after the order"));
+            look(
+                &mut bench,
+                &[written],
+                false,
+                &format!("{level}, written {step} steps after the order"),
+            );
         }
     }
 }

@@ -24,7 +24,12 @@ fn start(volume: &str) -> Command {
 }
 
 /// FUA writes of some blocks of each of some stripes. Counts the acknowledged ones.
-fn write_durably(bench: &mut Bench, name: &str, byte: u8, acknowledged: &Rc<Cell<u64>>) -> Option<()> {
+fn write_durably(
+    bench: &mut Bench,
+    name: &str,
+    byte: u8,
+    acknowledged: &Rc<Cell<u64>>,
+) -> Option<()> {
     acknowledged.set(0);
     let (volume, told) = (bench.shards[0].volume_named(name)?, acknowledged.clone());
     let writes = async move {
@@ -83,7 +88,10 @@ fn a_journal_that_is_too_small_for_all_shards_tells_nothing() {
             bench.settle("data");
         }
         let policies = bench.show("data").policies;
-        let hole = policies.iter().find(|policy| policy.name == "write-hole").expect("the policy is listed");
+        let hole = policies
+            .iter()
+            .find(|policy| policy.name == "write-hole")
+            .expect("the policy is listed");
         assert_eq!(hole.current == "journal", !is_asked, "{first} shards, then {then}: {hole:?}");
         bench.sim.drive("c").expect("the drive exists").vanish();
         bench.write("data", AT, 2, LEN);
@@ -241,7 +249,10 @@ fn with_trouble_in_a_start(
         let began = bench.sim.now();
         bench.boot(&[]);
         let took = bench.sim.now().since(began);
-        assert!(took < Duration::from_secs(900), "{trouble:?} {after:?} after: a start of {took:?}");
+        assert!(
+            took < Duration::from_secs(900),
+            "{trouble:?} {after:?} after: a start of {took:?}"
+        );
         bench.wait(1);
         check(&mut bench, after);
     }
@@ -291,7 +302,8 @@ fn no_drive_is_put_out_where_there_is_no_space_for_what_a_replay_writes() {
     let refused = Cell::new(0);
     with_trouble_in_a_start(Trouble::IsFull, "a", interrupted, |bench, after| {
         if bench.show("data").state == VolumeState::Offline {
-            refused.set(refused.get() + u32::from(bench.has_event("its journal cannot be replayed")));
+            refused
+                .set(refused.get() + u32::from(bench.has_event("its journal cannot be replayed")));
             bench.ask(start("data")).expect("there is space now");
         }
         let what = format!("{after:?} after");
@@ -429,8 +441,11 @@ fn a_word_does_not_make_the_journal_tell_all_while_regions_are_unsynced() {
     bench.start_accepting("data");
     assert!(bench.show("data").resync.is_some(), "the resync takes its time");
     let write_hole = Some(controller::WriteHole::Journal);
-    let journal =
-        controller::SetPolicy { volume: "data".into(), write_hole, ..controller::SetPolicy::default() };
+    let journal = controller::SetPolicy {
+        volume: "data".into(),
+        write_hole,
+        ..controller::SetPolicy::default()
+    };
     bench.ask(Command::VolumePolicy(journal)).expect("the journal is added");
     bench.ask(Command::VolumeSet { volume: "data".into(), name: "new".into() }).expect("renamed");
     assert!(bench.show("new").resync.is_some(), "the resync takes its time");
@@ -453,7 +468,8 @@ fn what_an_earlier_life_recorded_is_not_carried_out_after_the_next_one() {
                 end(&mut bench, how);
                 bench.boot(&DRIVES);
             }
-            write_durably(&mut bench, "data", byte, &acknowledged).expect("the start is not interrupted");
+            write_durably(&mut bench, "data", byte, &acknowledged)
+                .expect("the start is not interrupted");
         }
         end(&mut bench, how);
         bench.boot(&DRIVES);

@@ -51,7 +51,8 @@ fn a_durable_write_into_a_whole_stripe_outlives_the_power_and_a_drive() {
         let volume = bench.shards[0].volume_named("data").expect("the volume is online");
         let (range, data) =
             (ByteRange::new(ByteOffset(0), ByteCount(8192)), Buf::copy_of(&[3; 8192]).freeze());
-        let written = bench.sim.run(async move { volume.write(range, data, Durability::Durable).await });
+        let written =
+            bench.sim.run(async move { volume.write(range, data, Durability::Durable).await });
         written.expect("it ends").expect("acknowledged");
         bench.forget();
         bench.sim.power_cut();
@@ -118,7 +119,9 @@ fn a_copy_that_is_complete_takes_the_slot_after_a_start_that_came_between() {
     let check = |bench: &mut Bench, _: Option<()>, event: u64| {
         bench.boot(&[]);
         bench.wait(30);
-        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks are listed") };
+        let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else {
+            panic!("tasks are listed")
+        };
         let open: Vec<_> = tasks.iter().filter(|task| !task.state.is_over()).collect();
         assert!(open.is_empty(), "event {event}: {open:?}");
         assert!(
@@ -134,8 +137,10 @@ fn records_on(bench: &Bench, name: &str) -> usize {
     let drive = bench.sim.drive(name).expect("the drive exists");
     let room = ondisk::Tail::of(drive.size()).expect("the drive is large enough").journals();
     let bytes = drive.peek(room.start, ByteCount(1 << 20)).expect("the journal is readable");
-    let heads = bytes.chunks(ondisk::BLOCK.as_usize()).filter(|block| block.starts_with(b"SRoCjrnl"));
-    let ids: BTreeSet<[u8; 16]> = heads.map(|head| head[16..32].try_into().expect("16 bytes")).collect();
+    let heads =
+        bytes.chunks(ondisk::BLOCK.as_usize()).filter(|block| block.starts_with(b"SRoCjrnl"));
+    let ids: BTreeSet<[u8; 16]> =
+        heads.map(|head| head[16..32].try_into().expect("16 bytes")).collect();
     ids.into_iter()
         .map(|id| scan(&bytes, LogId(id)).iter().filter(|record| record.head.sequence > 0).count())
         .sum()
@@ -148,9 +153,9 @@ fn write_a_few_blocks(bench: &mut Bench, stripe: u64) -> Option<()> {
     let data = Buf::copy_of(&[9; 8192]).freeze();
     bench
         .sim
-        .run(
-            async move { volume.write(range, data, Durability::Cached).await.expect("the volume is online") },
-        )
+        .run(async move {
+            volume.write(range, data, Durability::Cached).await.expect("the volume is online")
+        })
         .ok()
 }
 
@@ -171,7 +176,8 @@ fn a_torn_record_is_carried_out_when_it_cannot_be_lost_any_more() {
             let ended = write_a_few_blocks(&mut bench, stripe).is_some();
             end(&mut bench, End::Killed);
             let after = NAMES.map(|name| records_on(&bench, name));
-            let holders: Vec<usize> = (0..NAMES.len()).filter(|at| after[*at] > before[*at]).collect();
+            let holders: Vec<usize> =
+                (0..NAMES.len()).filter(|at| after[*at] > before[*at]).collect();
             (bench, holders, ended)
         };
         for event in 12.. {

@@ -8,7 +8,9 @@ use units::{ByteCount, ByteOffset, ByteRange};
 
 #[test]
 fn a_volume_is_created_served_and_found_again_after_a_restart() {
-    for (shards, level, drives) in [(1, "raid0", 2), (2, "raid1", 2), (1, "raid5", 3), (2, "raid5", 4)] {
+    for (shards, level, drives) in
+        [(1, "raid0", 2), (2, "raid1", 2), (1, "raid5", 3), (2, "raid5", 4)]
+    {
         let mut bench = Bench::new(7, shards, drives);
         let names = common::names(drives);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -32,12 +34,14 @@ fn a_volume_is_created_served_and_found_again_after_a_restart() {
 }
 
 #[test]
-fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_in_the_background() {
+fn created_on_drives_of_unknown_content_it_is_redundant_at_once_and_initialised_in_the_background()
+{
     let mut bench = Bench::new(3, 1, 0);
     for name in ["a", "b", "c"] {
         // Large enough that the initialisation is not complete when the command is acknowledged.
         let size = ByteCount(DRIVE + 64 * MIB);
-        let noise = platform_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
+        let noise =
+            platform_sim::DriveOptions { unwritten: Unwritten::Noise, size, ..drive_options() };
         bench.sim.add_drive(name, noise);
     }
     bench.boot(&[]);
@@ -128,7 +132,11 @@ fn a_failed_drive_is_recorded_and_recognised_as_stale_after_a_restart() {
     bench.restart(&[]);
     let info = bench.show("data");
     assert_eq!((info.state, info.drives[1].state), (VolumeState::Degraded, DriveState::Failed));
-    assert!(info.drives[1].reason.as_ref().unwrap().contains("b is not in use"), "{:?}", info.drives[1]);
+    assert!(
+        info.drives[1].reason.as_ref().unwrap().contains("b is not in use"),
+        "{:?}",
+        info.drives[1]
+    );
     assert_eq!(info.drives[1].stale_regions, 1);
     bench.expect("data", 0, 2, 4 * 65536);
 }
@@ -156,7 +164,11 @@ fn a_drive_that_was_absent_while_writes_went_on_is_not_used() {
         bench.sim.drive("a").unwrap().come_back();
         bench.restart(&[]);
         let info = bench.show("data");
-        assert_eq!((info.state, info.drives[0].state), (VolumeState::Degraded, DriveState::Stale), "{level}");
+        assert_eq!(
+            (info.state, info.drives[0].state),
+            (VolumeState::Degraded, DriveState::Stale),
+            "{level}"
+        );
         bench.expect("data", 0, 2, 65536);
         bench.wait(60);
         assert_eq!(
@@ -283,13 +295,20 @@ fn raid_5_that_loses_a_second_drive_acknowledges_nothing_and_is_whole_when_it_is
     // Degraded, with interrupted writes: the operator decides.
     let info = bench.show("data");
     assert_eq!(info.state, VolumeState::Offline);
-    assert!(info.reasons.iter().any(|reason| reason.contains("--accept-stale-parity")), "{:?}", info.reasons);
+    assert!(
+        info.reasons.iter().any(|reason| reason.contains("--accept-stale-parity")),
+        "{:?}",
+        info.reasons
+    );
     bench.refused(
         ErrorKind::WrongState,
         Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false },
     );
-    let started =
-        bench.ask(Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false });
+    let started = bench.ask(Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity: true,
+        degraded: false,
+    });
     assert_eq!(volume(started).0.state, VolumeState::Degraded);
     assert!(bench.has_event("accepted in"));
     bench.try_read("data", 0, 4 * 65536).unwrap();
@@ -387,9 +406,14 @@ fn two_volumes_of_one_name_are_told_apart_by_uuid() {
     bench.ask(Command::DriveAdd { drive: "b".into(), size_bytes: None }).unwrap();
     let why = bench.refused(ErrorKind::NameTaken, Command::VolumeShow { volume: "data".into() });
     assert!(why.contains(&first.uuid), "{why}");
-    let renamed = bench.ask(Command::VolumeSet { volume: first.uuid.clone(), name: "first".into() });
+    let renamed =
+        bench.ask(Command::VolumeSet { volume: first.uuid.clone(), name: "first".into() });
     assert!(volume(renamed).1[0].contains("volume start first"));
-    let start = Command::VolumeStart { volume: "first".into(), accept_stale_parity: false, degraded: false };
+    let start = Command::VolumeStart {
+        volume: "first".into(),
+        accept_stale_parity: false,
+        degraded: false,
+    };
     assert_eq!(volume(bench.ask(start)).0.uuid, first.uuid);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
 }
@@ -445,7 +469,9 @@ fn blocks_whose_content_is_lost_are_listed_until_a_host_writes_them() {
     }
     let unreadable = ByteRange::new(ByteOffset(8192), ByteCount(4096));
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &["a", "b", "c"], |create| create.destroy_data = true).unwrap();
+    bench
+        .create_with("data", "raid5", &["a", "b", "c"], |create| create.destroy_data = true)
+        .unwrap();
     bench.write("data", 0, 3, 128 << 10);
     bench.settle("data");
     // A block and the parity from which it could be computed.
@@ -492,7 +518,8 @@ fn events_are_kept_over_restarts_even_with_a_torn_line() {
     let times: Vec<u64> = events.iter().map(|event| event.time_unix_s).collect();
     assert!(times.is_sorted());
     let text = String::from_utf8(bench.sim.stored("events.jsonl").unwrap()).unwrap();
-    let whole = text.lines().filter(|line| serde_json::from_str::<controller::Event>(line).is_ok()).count();
+    let whole =
+        text.lines().filter(|line| serde_json::from_str::<controller::Event>(line).is_ok()).count();
     assert_eq!(whole + 1, text.lines().count());
     match bench.ask(Command::EventsList { last: Some(1), about: None }) {
         Ok(Reply::Events { events }) => assert_eq!(events.len(), 1),
@@ -599,7 +626,8 @@ fn a_drive_that_was_used_elsewhere_is_not_taken_back_into_a_running_array() {
     bench.ask(online).unwrap_err();
     bench.expect("data", 2 * 65536, 1, 4096);
     // The drive can still be used: with force, as a blank one.
-    let replace = Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
+    let replace =
+        Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
     bench.ask(replace).unwrap();
     bench.settle("data");
     bench.expect("data", 2 * 65536, 1, 4096);

@@ -43,7 +43,10 @@ fn is_covered(bench: &mut Bench) -> bool {
 
 /// The bytes written to each device.
 fn written(bench: &Bench, names: &[&str]) -> Vec<u64> {
-    names.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).collect()
+    names
+        .iter()
+        .map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes)
+        .collect()
 }
 
 fn vanish(bench: &Bench, names: &[&str]) {
@@ -105,7 +108,12 @@ fn crashed(how: End, shards: usize) {
             let what = format!("{how:?} at event {event}, without {lost:?}");
             let lacks_member = lost.iter().any(|name| DRIVES.contains(name));
             let expected = if lacks_member { VolumeState::Degraded } else { VolumeState::Optimal };
-            assert_eq!(bench.show("data").state, expected, "{what}: {:?}", bench.show("data").reasons);
+            assert_eq!(
+                bench.show("data").state,
+                expected,
+                "{what}: {:?}",
+                bench.show("data").reasons
+            );
             look(bench, &log, how, lacks_member, &what);
         },
     );
@@ -117,38 +125,42 @@ fn a_crash_is_repaired_from_a_log_without_any_one_member_and_any_one_device() {
     crashed(End::PowerCut, 2);
 }
 
+/// After a power cut: the record of a write is on one device only, and the other one is missing.
+fn with_a_record_on_one_device(seed: u64) -> Bench {
+    let mut bench = prepared(seed, 1, &LOG);
+    // The first write marks its region. Its record covers other columns.
+    bench.write("data", 8 * STRIP + 32768, OLD, 8192);
+    bench.sim.drive("x").expect("the drive exists").hold();
+    let written = bench.begin_write("data", 2 * STRIP + 4096, 77, 8192);
+    // Shorter than the time after which the device is failed.
+    let until = bench.sim.now() + Duration::from_millis(20);
+    bench.sim.run_until(until).expect("no stall");
+    assert!(!written.is_finished(), "one device lacks the record");
+    end(&mut bench, End::PowerCut);
+    vanish(&bench, &["x"]);
+    bench.sim.drive("x").expect("the drive exists").release();
+    bench
+}
+
+/// Whether a member has the bytes of that write.
+fn has_new(bench: &Bench, name: &str) -> bool {
+    let drive = bench.sim.drive(name).expect("the drive exists");
+    let data = drive.peek(ByteOffset::ZERO, ByteCount(MIB)).expect("readable");
+    data.chunks(512).any(|sector| sector.iter().all(|byte| *byte == 77))
+}
+
 /// A record was interrupted, and is on one device only. Its replay is interrupted as well; then the
 /// other device is present and this one is missing. The other device's records must not count as
 /// complete: the stripe may be half written by now.
 #[test]
 fn a_second_crash_in_the_replay_of_what_one_device_has() {
-    let crashed = |seed: u64| {
-        let mut bench = prepared(seed, 1, &LOG);
-        // The first write marks its region. Its record covers other columns.
-        bench.write("data", 8 * STRIP + 32768, OLD, 8192);
-        bench.sim.drive("x").expect("the drive exists").hold();
-        let written = bench.begin_write("data", 2 * STRIP + 4096, 77, 8192);
-        // Shorter than the time after which the device is failed.
-        let until = bench.sim.now() + Duration::from_millis(20);
-        bench.sim.run_until(until).expect("no stall");
-        assert!(!written.is_finished(), "one device lacks the record");
-        end(&mut bench, End::PowerCut);
-        vanish(&bench, &["x"]);
-        bench.sim.drive("x").expect("the drive exists").release();
-        bench
-    };
-    let has_new = |bench: &Bench, name: &str| {
-        let drive = bench.sim.drive(name).expect("the drive exists");
-        let data = drive.peek(ByteOffset::ZERO, ByteCount(MIB)).expect("readable");
-        data.chunks(512).any(|sector| sector.iter().all(|byte| *byte == 77))
-    };
     let (begun, waited) = (RefCell::new(0), RefCell::new(0));
     for (seed, member) in [(1, "a"), (2, "b"), (3, "c"), (4, "a"), (5, "b"), (6, "c")] {
         let boot = |bench: &mut Bench| bench.try_boot(&[]).ok();
         at_every_event(
             1,
             End::PowerCut,
-            || crashed(seed),
+            || with_a_record_on_one_device(seed),
             boot,
             |bench, _, second| {
                 let is_begun = DRIVES.iter().any(|name| has_new(bench, name));
@@ -156,19 +168,29 @@ fn a_second_crash_in_the_replay_of_what_one_device_has() {
                 vanish(bench, &["y", member]);
                 bench.boot(&[]);
                 let (shown, what) = (bench.show("data"), format!("seed {seed}, again at {second}"));
-                assert!(!is_begun || shown.state == VolumeState::Offline, "{what}: the replay was begun");
+                assert!(
+                    !is_begun || shown.state == VolumeState::Offline,
+                    "{what}: the replay was begun"
+                );
                 *begun.borrow_mut() += u32::from(is_begun);
                 match shown.state {
                     VolumeState::Degraded => {
                         let bytes = bench.try_read("data", 0, ALL).expect("the volume is readable");
                         let new = (2 * STRIP + 4096) as usize..(2 * STRIP + 12288) as usize;
-                        let is_fine =
-                            |(at, byte): (usize, &u8)| *byte == OLD || new.contains(&at) && *byte == 77;
-                        assert!(bytes.iter().enumerate().all(is_fine), "{what}: the stripe is half written");
+                        let is_fine = |(at, byte): (usize, &u8)| {
+                            *byte == OLD || new.contains(&at) && *byte == 77
+                        };
+                        assert!(
+                            bytes.iter().enumerate().all(is_fine),
+                            "{what}: the stripe is half written"
+                        );
                     }
                     // The labels go on without the returned device.
                     VolumeState::Offline => {
-                        assert!(shown.reasons.iter().any(|why| why.contains("log device")), "{shown:?}");
+                        assert!(
+                            shown.reasons.iter().any(|why| why.contains("log device")),
+                            "{shown:?}"
+                        );
                         *waited.borrow_mut() += 1;
                     }
                     other => panic!("{what}: {other:?}"),
@@ -176,7 +198,10 @@ fn a_second_crash_in_the_replay_of_what_one_device_has() {
             },
         );
     }
-    assert!(*waited.borrow() > *begun.borrow() && *begun.borrow() > 0, "the replay was begun, and waits");
+    assert!(
+        *waited.borrow() > *begun.borrow() && *begun.borrow() > 0,
+        "the replay was begun, and waits"
+    );
 }
 
 /// A log is added or removed at any event, with concurrent host writes.
@@ -201,8 +226,10 @@ fn moved(devices: &'static [&'static str], is_added: bool, how: End, shards: usi
             let lost = [None, Some("a"), Some("b"), Some("c")][(event / 10) as usize % 4];
             lost.iter().for_each(|name| vanish(bench, &[*name]));
             bench.boot(&[]);
-            let (shown, what) =
-                (bench.show("data"), format!("added {is_added}, {how:?} at event {event}, without {lost:?}"));
+            let (shown, what) = (
+                bench.show("data"),
+                format!("added {is_added}, {how:?} at event {event}, without {lost:?}"),
+            );
             match (lost, shown.state) {
                 (None, VolumeState::Optimal) | (Some(_), VolumeState::Degraded) => {
                     look(bench, &log, how, lost.is_some(), &what);
@@ -254,7 +281,8 @@ fn failing(devices: &'static [&'static str], how: End, shards: usize) {
             // The device responds again: its records must not count as complete.
             come_back(bench, &["x"]);
             bench.boot(&[]);
-            let (shown, what) = (bench.show("data"), format!("{how:?} at event {event}, without {lost:?}"));
+            let (shown, what) =
+                (bench.show("data"), format!("{how:?} at event {event}, without {lost:?}"));
             match (lost.is_empty(), shown.state) {
                 (true, VolumeState::Optimal) | (false, VolumeState::Degraded) => {
                     look(bench, &log, how, !lost.is_empty(), &what);
@@ -439,9 +467,15 @@ fn a_volume_waits_for_its_log() {
     bench.boot(&[]);
     let shown = bench.show("data");
     assert_eq!(shown.state, VolumeState::Offline);
-    assert!(shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{shown:?}");
-    let start =
-        || Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    assert!(
+        shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")),
+        "{shown:?}"
+    );
+    let start = || Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity: false,
+        degraded: false,
+    };
     let why = bench.refused(ErrorKind::WrongState, start());
     assert!(why.contains("log device"), "{why}");
     // One of the devices is back.
@@ -543,7 +577,10 @@ fn a_volume_waits_on_when_others_of_its_array_were_stopped() {
     bench.boot(&[]);
     for _ in 0..2 {
         let reasons = bench.show("data").reasons;
-        assert!(reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{reasons:?}");
+        assert!(
+            reasons.iter().any(|why| why.contains("softroc log discard data --yes")),
+            "{reasons:?}"
+        );
         bench.settle("more");
         bench.shut_down();
         bench.boot(&[]);
@@ -565,7 +602,9 @@ fn each_volume_says_what_itself_waits_for() {
     end(&mut bench, End::Killed);
     vanish(&bench, &LOG);
     bench.boot(&[]);
-    for (name, what) in [("data", "softroc log discard data --yes"), ("more", "--accept-stale-parity")] {
+    for (name, what) in
+        [("data", "softroc log discard data --yes"), ("more", "--accept-stale-parity")]
+    {
         let reasons = bench.show(name).reasons;
         assert!(reasons.iter().any(|why| why.contains(what)), "{name}: {reasons:?}");
         assert_eq!(

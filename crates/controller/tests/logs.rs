@@ -57,7 +57,8 @@ fn with_volume(seed: u64) -> Bench {
 
 /// The label of a log device of another host, with a journal of `old` on it.
 fn label_of_elsewhere(devices: u8) -> LogLabel {
-    let member = |number: u8| LogMember { uuid: Uuid([number; 16]), name: format!("/there/{number}") };
+    let member =
+        |number: u8| LogMember { uuid: Uuid([number; 16]), name: format!("/there/{number}") };
     LogLabel {
         log: Uuid([7; 16]),
         device: Uuid([1; 16]),
@@ -112,7 +113,12 @@ fn two_devices_hold_the_same_label_and_one_that_vanished_is_listed() {
     let added = logs(bench.ask(add(&["d", "e"])));
     assert_eq!(only(&added), (true, vec![("d", ONLINE), ("e", ONLINE)]));
     let copy = |bench: &Bench, drive: &str, copy: usize| {
-        bench.sim.drive(drive).unwrap().peek(LogLabel::copies()[copy].start, ByteCount(4096)).unwrap()
+        bench
+            .sim
+            .drive(drive)
+            .unwrap()
+            .peek(LogLabel::copies()[copy].start, ByteCount(4096))
+            .unwrap()
     };
     assert_eq!(copy(&bench, "d", 0), copy(&bench, "d", 1));
     assert_eq!(copy(&bench, "d", 0)[64..], copy(&bench, "e", 0)[64..]);
@@ -185,7 +191,10 @@ fn what_a_drive_holds_is_lost_by_order_alone_and_then_wholly() {
     let superblock = (drive.size().0 & !0xFFFF) - 0x10000;
     drive.poke(ByteOffset(superblock), &sector(&[0xFC, 0x4E, 0x2B, 0xA9, 0, 0, 0, 0, 90, 0, 0, 0]));
     let why = bench.refused(ErrorKind::HoldsData, add(&["odd"]));
-    assert!(why.contains("ISO 9660") && why.contains("md") && why.contains("--destroy-data"), "{why}");
+    assert!(
+        why.contains("ISO 9660") && why.contains("md") && why.contains("--destroy-data"),
+        "{why}"
+    );
     bench.ask(add_over(&["odd"])).unwrap();
     bench.ask(remove("odd")).unwrap();
     bench.ask(spare("odd", false)).unwrap();
@@ -195,20 +204,26 @@ fn what_a_drive_holds_is_lost_by_order_alone_and_then_wholly() {
 fn nothing_else_takes_a_log_device() {
     let mut bench = with_volume(5);
     bench.ask(add(&["d"])).unwrap();
-    let place =
-        |destroy_data| Command::DriveReplace { drive: "data:0".into(), with: "d".into(), destroy_data };
+    let place = |destroy_data| Command::DriveReplace {
+        drive: "data:0".into(),
+        with: "d".into(),
+        destroy_data,
+    };
     for destroy in [false, true] {
         for command in [spare("d", destroy), place(destroy)] {
             let why = bench.refused(ErrorKind::InUse, command);
             assert!(why.contains("softroc log remove d"), "{why}");
         }
     }
-    let wanted = bench.create_with("more", "raid1", &["d", "e"], |create| create.destroy_data = true);
+    let wanted =
+        bench.create_with("more", "raid1", &["d", "e"], |create| create.destroy_data = true);
     assert!(wanted.unwrap_err().message.contains("softroc log remove d"));
     let forget = Command::DriveForget { drive: "d".into() };
     assert!(bench.refused(ErrorKind::InUse, forget).contains("softroc log remove d"));
     let clear = Command::ForeignClear { drives: vec!["d".into()] };
-    let Ok(Reply::Foreign { drives, .. }) = bench.ask(Command::ForeignList {}) else { panic!("a list") };
+    let Ok(Reply::Foreign { drives, .. }) = bench.ask(Command::ForeignList {}) else {
+        panic!("a list")
+    };
     assert!(drives.iter().all(|drive| drive.name != "d"), "{drives:?}");
     bench.refused(ErrorKind::InUse, clear);
     // An emergency spare is taken where there is no other spare: not a log device.
@@ -259,7 +274,10 @@ fn a_log_of_another_machine_is_kept_and_used_as_it_is() {
     assert_eq!(only(&found), (false, vec![("d", ONLINE), ("e", ONLINE)]));
     let journal = (found[0].places[0].volume.as_str(), found[0].places[0].bytes);
     assert_eq!((journal, found[0].devices[0].used_bytes), (("old", 2 * MIB), 2 * MIB));
-    assert_eq!((bench.drive("d").state, bench.drive("d").volumes), (DriveState::Log, vec!["old".to_owned()]));
+    assert_eq!(
+        (bench.drive("d").state, bench.drive("d").volumes),
+        (DriveState::Log, vec!["old".to_owned()])
+    );
     let why = bench.refused(ErrorKind::HoldsData, spare("d", false));
     assert!(why.contains("the journals of old"), "{why}");
     let why = bench.refused(ErrorKind::WrongState, remove("d"));
@@ -268,7 +286,9 @@ fn a_log_of_another_machine_is_kept_and_used_as_it_is() {
     let why = bench.refused(ErrorKind::WrongState, add(&["d", "f"]));
     assert!(why.contains("/there/1, /there/2"), "{why}");
     let known = Command::DriveAdd { drive: "d".into(), size_bytes: None };
-    let Ok(Reply::Drive { notes, .. }) = bench.ask(known) else { panic!("the drive is registered") };
+    let Ok(Reply::Drive { notes, .. }) = bench.ask(known) else {
+        panic!("the drive is registered")
+    };
     assert!(notes.iter().any(|note| note.contains("softroc log add d")), "{notes:?}");
     let adopted = logs(bench.ask(add(&["d"])));
     assert_eq!(only(&adopted).1.len(), 2, "the other drive is registered");
@@ -350,7 +370,9 @@ fn journals_in_memory_are_for_volumes_in_memory() {
     let mut bench = Bench::new(12, 1, 0);
     bench.boot(&[]);
     bench.create("data", "raid5", &["mem:40M", "mem:40M", "mem:40M"]);
-    let Ok(Reply::Logs { logs, notes }) = bench.ask(add(&["mem:64M"])) else { panic!("a log reply") };
+    let Ok(Reply::Logs { logs, notes }) = bench.ask(add(&["mem:64M"])) else {
+        panic!("a log reply")
+    };
     assert_eq!(only(&logs), (true, vec![("mem:64M", ONLINE)]));
     assert!(notes.iter().any(|note| note.contains("loses its contents")), "{notes:?}");
     bench.restart(&[]);
@@ -373,7 +395,10 @@ fn an_addition_that_is_interrupted_leaves_a_log_or_drives_that_are_free() {
             assert!(in_use || answer.is_none(), "event {event}: acknowledged, {logs:?}");
             for drive in ["a", "b"] {
                 let state = bench.drive(drive).state;
-                assert!(matches!(state, DriveState::Log | DriveState::Unused), "event {event}: {state}");
+                assert!(
+                    matches!(state, DriveState::Log | DriveState::Unused),
+                    "event {event}: {state}"
+                );
             }
             if !in_use {
                 bench.ask(add_over(&["a", "b"])).unwrap();

@@ -119,6 +119,8 @@ fn a_stop_says_what_it_has_not_finished() {
     bench.wait(5);
     assert_eq!((stop.is_finished(), unfinished.arrays()), (false, 1));
     ["a", "b"].iter().for_each(|name| bench.sim.drive(name).unwrap().release());
-    let Ok(Reply::Done { .. }) = bench.sim.finish(&stop).unwrap() else { panic!("the controller stops") };
+    let Ok(Reply::Done { .. }) = bench.sim.finish(&stop).unwrap() else {
+        panic!("the controller stops")
+    };
     assert_eq!((unfinished.arrays(), unfinished.dirty_bytes().0), (0, 0));
 }

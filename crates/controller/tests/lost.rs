@@ -44,7 +44,9 @@ fn spares(bench: &mut Bench) -> Vec<String> {
 fn is_whole_again(bench: &mut Bench) {
     bench.sim.drive("c").expect("the drive exists").come_back();
     let (volume, accept_stale_parity, degraded) = ("data".into(), false, false);
-    bench.ask(Command::VolumeStart { volume, accept_stale_parity, degraded }).expect("nothing is missing");
+    bench
+        .ask(Command::VolumeStart { volume, accept_stale_parity, degraded })
+        .expect("nothing is missing");
     let bytes = bench.try_read("data", 0, ALL).expect("nothing is missing");
     assert!(bytes.iter().all(|byte| [1, 2].contains(byte)));
     bench.settle("data");
@@ -57,7 +59,8 @@ fn is_whole_again(bench: &mut Bench) {
 fn no_drive_is_taken_in_again_while_another_one_is_lost() {
     let mut bench = lost(0, offline);
     for drive in ["a", "b"] {
-        let why = bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: drive.into() });
+        let why =
+            bench.refused(ErrorKind::WrongState, Command::DriveOnline { drive: drive.into() });
         assert!(why.contains("volume start data"), "{why}");
     }
     is_whole_again(&mut bench);
@@ -80,7 +83,10 @@ fn no_spare_takes_a_place_while_another_drive_is_lost() {
     bench.wait(600);
     for (drive, with) in [("data:0", "f"), ("data:1", "g"), ("d", "f")] {
         let (drive, with) = (drive.into(), with.into());
-        bench.refused(ErrorKind::WrongState, Command::DriveReplace { drive, with, destroy_data: true });
+        bench.refused(
+            ErrorKind::WrongState,
+            Command::DriveReplace { drive, with, destroy_data: true },
+        );
     }
     assert_eq!(spares(&mut bench), ["f", "g"]);
     is_whole_again(&mut bench);
@@ -122,7 +128,8 @@ fn what_was_being_written_when_a_volume_of_two_was_lost_is_still_doubted() {
         bench.boot(&[]);
         for (name, level) in [("data", "raid5"), ("safe", "raid6")] {
             let half = |wanted: &mut controller::CreateVolume| {
-                (wanted.size_bytes, wanted.write_hole) = (Some(8 * MIB), Some(controller::WriteHole::Resync));
+                (wanted.size_bytes, wanted.write_hole) =
+                    (Some(8 * MIB), Some(controller::WriteHole::Resync));
             };
             bench.create_with(name, level, &FOUR, half).expect("there is space");
             bench.write(name, 0, 8, MIB);
@@ -133,7 +140,8 @@ fn what_was_being_written_when_a_volume_of_two_was_lost_is_still_doubted() {
         bench.write("safe", 0, 8, MIB);
         ["data", "safe"].iter().for_each(|name| bench.settle(name));
         bench.sim.drive("b").expect("the drive exists").vanish();
-        let writes: Vec<_> = (0..12).map(|at| bench.begin_write("data", at * 65536, 9, 4096)).collect();
+        let writes: Vec<_> =
+            (0..12).map(|at| bench.begin_write("data", at * 65536, 9, 4096)).collect();
         for write in writes {
             let _ = bench.sim.finish(&write).expect("it ends");
         }

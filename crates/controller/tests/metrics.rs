@@ -2,7 +2,9 @@
 //! I/O.
 
 use crate::common::{self, Bench, MIB, drive_options, names};
-use controller::{Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo};
+use controller::{
+    Command, DriveMetrics, MetricsInfo, Reply, StartTask, Startable, VolumeMetrics, WorkInfo,
+};
 use platform::{HealthScript, Instant};
 use platform_sim::DriveOptions;
 use std::time::Duration;
@@ -16,7 +18,11 @@ fn metrics(bench: &mut Bench) -> MetricsInfo {
 }
 
 fn volume<'m>(metrics: &'m MetricsInfo, name: &str) -> &'m VolumeMetrics {
-    metrics.volumes.iter().find(|volume| volume.volume.name == name).expect("the volume has metrics")
+    metrics
+        .volumes
+        .iter()
+        .find(|volume| volume.volume.name == name)
+        .expect("the volume has metrics")
 }
 
 fn drive<'m>(metrics: &'m MetricsInfo, name: &str) -> &'m DriveMetrics {
@@ -24,7 +30,9 @@ fn drive<'m>(metrics: &'m MetricsInfo, name: &str) -> &'m DriveMetrics {
 }
 
 fn work<'w>(work: &'w [WorkInfo], operation: &str) -> &'w WorkInfo {
-    work.iter().find(|work| work.operation == operation).expect("operations of each kind have metrics")
+    work.iter()
+        .find(|work| work.operation == operation)
+        .expect("operations of each kind have metrics")
 }
 
 /// An idle RAID 5 on two shards.
@@ -49,7 +57,11 @@ fn requests_are_counted_on_whichever_shard_a_host_is() {
     let of = |operation| {
         let [before, after] =
             [&before, &after].map(|metrics| work(&volume(metrics, "data").work, operation).clone());
-        (after.completed - before.completed, after.bytes - before.bytes, after.time_ns - before.time_ns)
+        (
+            after.completed - before.completed,
+            after.bytes - before.bytes,
+            after.time_ns - before.time_ns,
+        )
     };
     let (reads, read_bytes, read_ns) = of("read");
     assert_eq!((reads, read_bytes), (5, 5 * 4096));
@@ -98,7 +110,11 @@ fn counters_go_on_when_a_volume_is_served_anew() {
     bench.ask(Command::TaskStart(StartTask { what, volume, ..StartTask::default() })).unwrap();
     bench.wait(120);
     bench.expect("data", 0, 0, 4096);
-    assert_eq!(written(&mut bench), before, "the counts are kept, and these zeros are no host write");
+    assert_eq!(
+        written(&mut bench),
+        before,
+        "the counts are kept, and these zeros are no host write"
+    );
     bench.write("data", 0, 3, 4096);
     assert_eq!(written(&mut bench), before + 4096);
 }
@@ -113,7 +129,11 @@ fn requests_that_fail_and_requests_under_way_are_told() {
     let until = bench.sim.now() + Duration::from_millis(10);
     bench.sim.run_until(until).unwrap();
     let told = metrics(&mut bench);
-    assert_eq!(work(&volume(&told, "data").work, "write").outstanding, 1, "the write is in progress");
+    assert_eq!(
+        work(&volume(&told, "data").work, "write").outstanding,
+        1,
+        "the write is in progress"
+    );
     for name in ["a", "b", "c"] {
         bench.sim.drive(name).unwrap().release();
     }
@@ -138,13 +158,18 @@ fn health_is_told_as_the_drive_told_it_and_when() {
     for name in ["a", "w"] {
         bench.ask(Command::DriveAdd { drive: name.into(), size_bytes: None }).unwrap();
     }
-    assert_eq!(drive(&metrics(&mut bench), "w").drive.health, None, "the policy was not queried yet");
+    assert_eq!(
+        drive(&metrics(&mut bench), "w").drive.health,
+        None,
+        "the policy was not queried yet"
+    );
     bench.wait(30);
     let told = metrics(&mut bench);
     let health = drive(&told, "w").drive.health.clone().expect("it was queried");
     assert_eq!(health.predicted_failure, Some(true));
     assert!(health.asked_unix_s + 30 >= bench.sim.env().unix_time());
-    let events = |code: &str| told.events.iter().find(|count| count.code == code).map(|count| count.count);
+    let events =
+        |code: &str| told.events.iter().find(|count| count.code == code).map(|count| count.count);
     assert_eq!(events("controller.started"), Some(1));
     assert_eq!(events("drive.predicts-failure"), Some(1));
     assert_eq!(events("drive.failed"), None);
@@ -174,7 +199,11 @@ fn no_drive_is_asked_anything_however_many_there_are() {
     assert_eq!((told.drives.len(), told.volumes.len()), (240, 64));
     bench.ask(Command::Health {}).expect("the overall health is known");
     assert_eq!(asked(&bench), started, "a scrape caused drive I/O");
-    assert!(bench.sim.events() - events < 100, "{} events for two queries", bench.sim.events() - events);
+    assert!(
+        bench.sim.events() - events < 100,
+        "{} events for two queries",
+        bench.sim.events() - events
+    );
     assert!(told.drives.iter().all(|drive| drive.drive.health.is_some() && drive.work.len() == 4));
 }
 
@@ -184,7 +213,10 @@ fn operations_that_take_longer_than_redundancy_waits_are_told_with_the_drive() {
     let mut bench = served(6);
     let slow_of = |bench: &mut Bench, name: &str| {
         let told = bench.drive(name).work.expect("a query for one drive has the details");
-        assert_eq!(told.slow_ns, 2_000_000_000, "the usual limit for reads that redundancy can serve");
+        assert_eq!(
+            told.slow_ns, 2_000_000_000,
+            "the usual limit for reads that redundancy can serve"
+        );
         for of in &told.operations {
             assert_eq!(of.buckets.len(), told.bucket_bounds_ns.len() + 1);
             let bounds = told.bucket_bounds_ns.iter().chain([&u64::MAX]);
@@ -216,14 +248,17 @@ fn counters_alone_are_those_of_the_metrics() {
     let mut bench = served(9);
     bench.write("data", 0, 7, 3 * 4096);
     let metrics = metrics(&mut bench);
-    let Ok(Reply::Counters { counters }) = bench.ask(Command::Counters {}) else { panic!("counters") };
+    let Ok(Reply::Counters { counters }) = bench.ask(Command::Counters {}) else {
+        panic!("counters")
+    };
     let [told] = &counters.volumes[..] else { panic!("{:?}", counters.volumes) };
     assert_eq!(told.uuid, volume(&metrics, "data").volume.uuid);
     assert_eq!(told.work, volume(&metrics, "data").work);
     assert_eq!(counters.drives.len(), 3);
     for told in &counters.drives {
         let counted: Vec<u64> = told.work.iter().map(|work| work.completed).collect();
-        let expected: Vec<u64> = drive(&metrics, &told.name).work.iter().map(|work| work.completed).collect();
+        let expected: Vec<u64> =
+            drive(&metrics, &told.name).work.iter().map(|work| work.completed).collect();
         assert_eq!(counted, expected, "{}", told.name);
         assert!(!told.identity.is_empty());
     }

@@ -54,12 +54,22 @@ fn a_volume_of_which_nothing_is_found_is_listed_as_missing() {
     );
     let names: Vec<&str> = info.drives.iter().map(|drive| drive.name.as_str()).collect();
     assert_eq!(names, DRIVES);
-    assert!(info.drives.iter().all(|drive| drive.state == DriveState::Missing), "{:?}", info.drives);
-    assert!(info.reasons.iter().any(|why| why.contains("softroc volume forget data")), "{:?}", info.reasons);
+    assert!(
+        info.drives.iter().all(|drive| drive.state == DriveState::Missing),
+        "{:?}",
+        info.drives
+    );
+    assert!(
+        info.reasons.iter().any(|why| why.contains("softroc volume forget data")),
+        "{:?}",
+        info.reasons
+    );
     let seen = info.last_seen_unix_s.expect("it was present before");
     assert!(seen >= info.created_unix_s + 7200, "present when the controller was stopped: {seen}");
     match bench.ask(Command::Info {}) {
-        Ok(Reply::Info { info }) => assert_eq!((info.volumes_missing, info.volumes_offline), (1, 0)),
+        Ok(Reply::Info { info }) => {
+            assert_eq!((info.volumes_missing, info.volumes_offline), (1, 0))
+        }
         other => panic!("{other:?}"),
     }
     assert!(bench.has_event("all drives of 'data' are missing"), "{:?}", bench.events());
@@ -67,11 +77,15 @@ fn a_volume_of_which_nothing_is_found_is_listed_as_missing() {
     bench.refused(ErrorKind::Unavailable, common::create("data", "raid5", &DRIVES));
     // It returns drive by drive, unchanged.
     come_back(&mut bench, &["a"]);
-    bench.ask(Command::DriveAdd { drive: "a".into(), size_bytes: None }).expect("the drive is added");
+    bench
+        .ask(Command::DriveAdd { drive: "a".into(), size_bytes: None })
+        .expect("the drive is added");
     assert_eq!(bench.show("data").state, VolumeState::Offline);
     come_back(&mut bench, &["b", "c"]);
     for drive in ["b", "c"] {
-        bench.ask(Command::DriveAdd { drive: drive.into(), size_bytes: None }).expect("the drive is added");
+        bench
+            .ask(Command::DriveAdd { drive: drive.into(), size_bytes: None })
+            .expect("the drive is added");
     }
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     assert_eq!(bench.show("data").last_seen_unix_s, None);
@@ -145,7 +159,9 @@ fn what_was_renamed_or_laid_beside_is_remembered_so() {
 fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
     for how in [End::Killed, End::PowerCut] {
         let scene = |bench: &mut Bench| {
-            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+            bench
+                .try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+                .ok()
         };
         at_every_event(
             2,
@@ -157,7 +173,10 @@ fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
                 let there = volumes(bench);
                 let is_whole = there.iter().all(|volume| volume.state == VolumeState::Optimal);
                 assert!(is_whole, "{how:?} at event {event}: {there:?}");
-                assert!(deleted.is_none() || there.is_empty(), "{how:?} at event {event}: acknowledged");
+                assert!(
+                    deleted.is_none() || there.is_empty(),
+                    "{how:?} at event {event}: acknowledged"
+                );
                 if !there.is_empty() {
                     return;
                 }
@@ -175,7 +194,9 @@ fn a_deleted_volume_is_not_missed_wherever_the_deletion_ends() {
 fn a_drive_that_is_away_when_a_deletion_is_finished_does_not_bring_it_back() {
     for how in [End::Killed, End::PowerCut] {
         let scene = |bench: &mut Bench| {
-            bench.try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).ok()
+            bench
+                .try_ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+                .ok()
         };
         at_every_event(
             2,
@@ -208,7 +229,9 @@ fn is_no_part_of_it_any_more(bench: &mut Bench, drive: &str) {
     let why = shown.reason.unwrap_or_default();
     assert!(why.contains("has the label of") && why.contains("softroc rescue"), "{why}");
     let create = |destroy_data| {
-        let Command::VolumeCreate(wanted) = common::create("new", "raid5", &DRIVES) else { panic!() };
+        let Command::VolumeCreate(wanted) = common::create("new", "raid5", &DRIVES) else {
+            panic!()
+        };
         Command::VolumeCreate(CreateVolume { destroy_data, ..wanted })
     };
     bench.refused(ErrorKind::HoldsData, create(false));
@@ -222,7 +245,11 @@ fn is_no_part_of_it_any_more(bench: &mut Bench, drive: &str) {
 #[test]
 fn a_drive_that_did_not_answer_does_not_bring_back_what_was_deleted() {
     let mut bench = prepared(6);
-    bench.sim.drive("b").expect("the drive exists").stall_next(1, std::time::Duration::from_secs(90));
+    bench
+        .sim
+        .drive("b")
+        .expect("the drive exists")
+        .stall_next(1, std::time::Duration::from_secs(90));
     drop(bench.begin_write("data", 0, 2, MIB / 2));
     bench.ask(deleted()).expect("it is deleted");
     bench.power_cycle(&[]);

@@ -77,7 +77,9 @@ fn drives_that_exchange_their_places_are_the_same_members() {
 
 #[test]
 fn drives_come_up_the_same_in_another_machine_and_go_on_there() {
-    for (seed, level) in [(11, "raid0"), (12, "raid5"), (13, "raid6"), (14, "raid10"), (15, "raid1e")] {
+    for (seed, level) in
+        [(11, "raid0"), (12, "raid5"), (13, "raid6"), (14, "raid10"), (15, "raid1e")]
+    {
         let bench = stopped(seed, "data", level, &DRIVES, 1);
         let [a, b, c, d] = images(&bench, &DRIVES).try_into().ok().unwrap();
         let mut there = machine(seed + 100, &[("s7", &c), ("s2", &a), ("s5", &d), ("s1", &b)]);
@@ -107,7 +109,8 @@ fn drives_of_two_arrays_in_one_machine_are_two_volumes() {
         ("s5", &two[2]),
     ];
     let mut both = machine(23, &mixed);
-    for (name, first, places) in [("one", 1, ["s2", "s4", "s1"]), ("two", 101, ["s3", "s0", "s5"])] {
+    for (name, first, places) in [("one", 1, ["s2", "s4", "s1"]), ("two", 101, ["s3", "s0", "s5"])]
+    {
         let info = both.show(name);
         assert_eq!(info.state, VolumeState::Optimal, "{name}: {:?}", info.reasons);
         assert_eq!(info.drives.iter().map(|drive| drive.name.as_str()).collect::<Vec<_>>(), places);
@@ -118,8 +121,11 @@ fn drives_of_two_arrays_in_one_machine_are_two_volumes() {
     let mut parts = machine(24, &[mixed[0], mixed[1], mixed[2], mixed[3]]);
     for (name, first) in [("one", 1), ("two", 101)] {
         if parts.show(name).state == VolumeState::Offline {
-            let start =
-                Command::VolumeStart { volume: name.into(), accept_stale_parity: false, degraded: true };
+            let start = Command::VolumeStart {
+                volume: name.into(),
+                accept_stale_parity: false,
+                degraded: true,
+            };
             parts.ask(start).unwrap();
         }
         assert_eq!(parts.show(name).state, VolumeState::Degraded, "{name}");
@@ -140,8 +146,11 @@ fn a_drive_and_its_copy_are_never_both_used() {
         let told = format!("{:?} {:?} {:?}", info.reasons, there.drive("b"), there.drive("copy"));
         assert!(told.contains("carry the same drive UUID"), "{level}: {told}");
         if info.state == VolumeState::Offline {
-            let start =
-                Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: true };
+            let start = Command::VolumeStart {
+                volume: "data".into(),
+                accept_stale_parity: false,
+                degraded: true,
+            };
             there.ask(start).unwrap();
         }
         assert_eq!(there.show("data").state, VolumeState::Degraded, "{level}");
@@ -234,7 +243,11 @@ fn a_policy_whose_change_is_interrupted_is_the_old_or_the_new_one() {
     for how in [End::Killed, End::PowerCut] {
         let set = || {
             let (volume, share) = ("data".into(), Some(77));
-            Command::VolumePolicy(SetPolicy { volume, task_share_percent: share, ..SetPolicy::default() })
+            Command::VolumePolicy(SetPolicy {
+                volume,
+                task_share_percent: share,
+                ..SetPolicy::default()
+            })
         };
         let scene = |bench: &mut Bench| bench.try_ask(set()).ok();
         at_every_event(
@@ -262,8 +275,13 @@ fn a_spare_whose_making_is_interrupted_is_one_or_is_free() {
             bench.sim.add_drive("s", drive_options());
             bench
         };
-        let add =
-            || Command::SpareAdd(AddSpare { drive: "s".into(), revertible: true, ..AddSpare::default() });
+        let add = || {
+            Command::SpareAdd(AddSpare {
+                drive: "s".into(),
+                revertible: true,
+                ..AddSpare::default()
+            })
+        };
         let scene = |bench: &mut Bench| bench.try_ask(add()).ok();
         at_every_event(1, how, prepare, scene, |bench, answered, event| {
             bench.boot(&["s"]);

@@ -2,7 +2,8 @@
 
 use crate::common::{Bench, drive_options, names};
 use controller::{
-    Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask, Startable,
+    Caller, Command, DriveNumber, ErrorKind, Event, Numbered, Origin, Reply, SetNumbers, StartTask,
+    Startable,
 };
 use platform::{DriveKind, Hardware, Partition};
 use platform_sim::DriveOptions;
@@ -63,7 +64,10 @@ fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
             slot: is_part.then(|| "5".into()),
             ..Hardware::default()
         };
-        bench.sim.add_drive(name, DriveOptions { kind: DriveKind::BlockDevice, hardware, ..drive_options() });
+        bench.sim.add_drive(
+            name,
+            DriveOptions { kind: DriveKind::BlockDevice, hardware, ..drive_options() },
+        );
     }
     bench.boot(&all);
     let numbers = |bench: &mut Bench| {
@@ -92,7 +96,8 @@ fn drives_that_share_a_serial_number_have_numbers_of_their_own() {
 fn numbers_are_given_back_by_order() {
     let mut bench = Bench::new(7, 1, 5);
     bench.boot(&["a", "b", "c", "d"]);
-    let (x, y) = (bench.create("x", "raid1", &["a", "b"]).0, bench.create("y", "raid1", &["c", "d"]).0);
+    let (x, y) =
+        (bench.create("x", "raid1", &["a", "b"]).0, bench.create("y", "raid1", &["c", "d"]).0);
     let numbered = |uuid: &str, number| Numbered { uuid: uuid.to_owned(), number };
     let drive = |name: &str, number| DriveNumber {
         drive: name.to_owned(),
@@ -150,7 +155,9 @@ fn a_revision_rises_with_each_change_and_over_restarts() {
     assert!(renamed.revision > before.revision && renamed.array_revision > before.array_revision);
     bench.ask(crate::common::take_offline("b")).unwrap();
     let degraded = bench.show("y");
-    assert!(degraded.revision > renamed.revision && degraded.array_revision > renamed.array_revision);
+    assert!(
+        degraded.revision > renamed.revision && degraded.array_revision > renamed.array_revision
+    );
     assert!(degraded.drives[1].revision > renamed.drives[1].revision);
     assert_eq!(degraded.drives[0].revision, renamed.drives[0].revision);
     assert_eq!(bench.drive("d").revision, unused, "unrelated");
@@ -172,7 +179,8 @@ fn the_event_of_a_change_says_who_asked_for_it() {
     let mut bench = Bench::new(3, 1, 4);
     bench.boot(&["a", "b", "c"]);
     let root = Caller { user: "root".into(), origin: Origin::Local { uid: 0, pid: Some(7) } };
-    let ann = Caller { user: "ann".into(), origin: Origin::Network { address: "10.0.0.7:443".into() } };
+    let ann =
+        Caller { user: "ann".into(), origin: Origin::Network { address: "10.0.0.7:443".into() } };
     bench.create("x", "raid1", &["a", "b"]);
     assert!(bench.events().iter().all(|event| event.by.is_none()), "no account was named");
     let rename = |to: &str| Command::VolumeSet { volume: "x".into(), name: to.into() };
@@ -183,16 +191,23 @@ fn the_event_of_a_change_says_who_asked_for_it() {
     let (is_done, events) =
         ask_as(&mut bench, &root, Command::DriveAdd { drive: "d".into(), size_bytes: None });
     assert!(is_done);
-    assert_eq!(events.iter().filter(|event| event.by.as_ref() == Some(&root)).count(), 1, "{events:?}");
+    assert_eq!(
+        events.iter().filter(|event| event.by.as_ref() == Some(&root)).count(),
+        1,
+        "{events:?}"
+    );
     assert_eq!((events[0].code.as_str(), events[0].subject.as_str()), ("controller.command", "d"));
-    assert!(events[0].text.contains("root (uid 0, process 7)") && events[0].text.contains("drive-add"));
+    assert!(
+        events[0].text.contains("root (uid 0, process 7)") && events[0].text.contains("drive-add")
+    );
     // A refused command changes nothing; a query is no change.
     let (is_done, events) = ask_as(&mut bench, &root, rename("z"));
     assert!(!is_done && events.is_empty(), "{events:?}");
     let (is_done, events) = ask_as(&mut bench, &root, Command::DriveList {});
     assert!(is_done && events.is_empty(), "{events:?}");
     // Later actions of the controller have no account.
-    let check = StartTask { what: Startable::Check, volume: Some("y".into()), ..StartTask::default() };
+    let check =
+        StartTask { what: Startable::Check, volume: Some("y".into()), ..StartTask::default() };
     let (is_done, _) = ask_as(&mut bench, &ann, Command::TaskStart(check));
     bench.wait(60);
     let by = |code: &str, bench: &mut Bench| {

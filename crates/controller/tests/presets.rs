@@ -14,18 +14,24 @@ use units::ByteCount;
 /// As many drives as any level needs.
 const DRIVES: usize = 8;
 
-const TOLD: [&str; 6] = ["preset", "read-mode", "write-mode", "cache-mode", "drive-cache", "fast-path"];
+const TOLD: [&str; 6] =
+    ["preset", "read-mode", "write-mode", "cache-mode", "drive-cache", "fast-path"];
 
 fn line_of(bench: &mut Bench, health: &str) -> String {
     let volume = bench.show("data");
     let mut line = format!("  {health} ({})\n", volume.state);
     for name in TOLD {
-        let policy = volume.policies.iter().find(|policy| policy.name == name).expect("the policy is listed");
+        let policy = volume
+            .policies
+            .iter()
+            .find(|policy| policy.name == name)
+            .expect("the policy is listed");
         let configured = match policy.configured == policy.current {
             true => String::new(),
             false => format!(" (configured: {})", policy.configured),
         };
-        writeln!(line, "    {name}: {}{configured}: {}", policy.current, policy.reason).expect("text");
+        writeln!(line, "    {name}: {}{configured}: {}", policy.current, policy.reason)
+            .expect("text");
     }
     line
 }
@@ -52,7 +58,8 @@ fn told(level: Level, preset: Preset) -> String {
     });
     let made = made.unwrap_or_else(|| panic!("{level} needs more than {DRIVES} drives"));
     bench.settle("data");
-    let mut text = format!("{level} of {made}, {}\n{}", preset.name(), line_of(&mut bench, "all drives"));
+    let mut text =
+        format!("{level} of {made}, {}\n{}", preset.name(), line_of(&mut bench, "all drives"));
     for (lost, name) in all[..made].iter().enumerate() {
         bench.sim.drive(name).expect("the drive exists").fail_now();
         // I/O that detects the failure.
@@ -60,7 +67,9 @@ fn told(level: Level, preset: Preset) -> String {
         bench.wait(120);
         let state = bench.show("data").state;
         match state {
-            VolumeState::Degraded if lost == 0 => text.push_str(&line_of(&mut bench, "without a drive")),
+            VolumeState::Degraded if lost == 0 => {
+                text.push_str(&line_of(&mut bench, "without a drive"))
+            }
             VolumeState::Offline => {
                 text.push_str(&line_of(&mut bench, "without too many"));
                 break;
@@ -89,14 +98,17 @@ fn what_is_in_effect_of_every_preset_on_every_level_in_every_health() {
 }
 
 fn set_drive_cache(bench: &mut Bench, volume: &str, wish: DriveCache) {
-    let set = SetPolicy { volume: volume.to_owned(), drive_cache: Some(wish), ..SetPolicy::default() };
+    let set =
+        SetPolicy { volume: volume.to_owned(), drive_cache: Some(wish), ..SetPolicy::default() };
     bench.ask(Command::VolumePolicy(set)).expect("the policy is set");
 }
 
 fn drive_cache(bench: &mut Bench, volume: &str) -> (String, String) {
     let policies = bench.show(volume).policies;
-    let policy =
-        policies.into_iter().find(|policy| policy.name == "drive-cache").expect("the policy is listed");
+    let policy = policies
+        .into_iter()
+        .find(|policy| policy.name == "drive-cache")
+        .expect("the policy is listed");
     (policy.current, policy.reason)
 }
 

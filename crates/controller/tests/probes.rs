@@ -1,7 +1,9 @@
 //! Drives that do not respond to probes delay only the commands about them.
 
 use crate::common::{Bench, MIB, drive_options};
-use controller::{AddSpare, Command, CreateVolume, DriveState, ErrorKind, Phase, Reply, VolumeState};
+use controller::{
+    AddSpare, Command, CreateVolume, DriveState, ErrorKind, Phase, Reply, VolumeState,
+};
 use platform_sim::SimDrive;
 use std::time::Duration;
 
@@ -61,9 +63,8 @@ fn an_array_that_is_complete_serves_while_another_drive_is_silent() {
 fn a_start_that_takes_long_says_so() {
     let mut bench = stopped_mirror(2, 2);
     bench.restart_until(&[], Phase::Opening);
-    assert!(
-        matches!(bench.ask(Command::VolumeList {}), Ok(Reply::Volumes { volumes }) if volumes.len() == 1)
-    );
+    let listed = bench.ask(Command::VolumeList {});
+    assert!(matches!(listed, Ok(Reply::Volumes { volumes }) if volumes.len() == 1));
     bench.expect("data", 0, 1, LEN);
     bench.ask(Command::Shutdown {}).unwrap();
     // A volume whose drives have not responded is listed, and not as missing.
@@ -74,7 +75,8 @@ fn a_start_that_takes_long_says_so() {
     let begun = bench.sim.env().now();
     let volume = bench.show("data");
     assert!(seconds_since(&bench, begun) < 3.0, "{}", seconds_since(&bench, begun));
-    let waits = "'data' waits for drives that have not responded since the start of the controller: a, b";
+    let waits =
+        "'data' waits for drives that have not responded since the start of the controller: a, b";
     assert_eq!(volume.reasons, [waits]);
     assert!(bench.ask(Command::EventsList { last: None, about: None }).is_ok());
     for name in ["a", "b"] {
@@ -285,8 +287,11 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
     drive(&bench, "b").hold();
-    let replace = Command::DriveReplace { drive: "b".into(), with: "d".into(), destroy_data: false };
-    let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else { panic!("the drive is replaced") };
+    let replace =
+        Command::DriveReplace { drive: "b".into(), with: "d".into(), destroy_data: false };
+    let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else {
+        panic!("the drive is replaced")
+    };
     assert_eq!(notes, ["it is being rebuilt from the other drives; the volume is usable now"]);
     bench.restart(&[]);
     for _ in 0..100 {

@@ -16,12 +16,15 @@ fn set(read_mode: Option<ReadMode>, cache_mode: Option<CacheMode>) -> Command {
 /// A policy's configured and effective setting, the reason, and since when.
 fn policy(bench: &mut Bench, name: &str) -> (String, String, String, u64) {
     let policies = bench.show("data").policies;
-    let policy = policies.into_iter().find(|policy| policy.name == name).expect("the policy is listed");
+    let policy =
+        policies.into_iter().find(|policy| policy.name == name).expect("the policy is listed");
     (policy.configured, policy.current, policy.reason, policy.since_unix_s)
 }
 
 fn terms(bench: &Bench) -> Vec<ReadTerms> {
-    let of = |shard: &engine::Shard| shard.volume_named("data").expect("the volume is online").read_terms();
+    let of = |shard: &engine::Shard| {
+        shard.volume_named("data").expect("the volume is online").read_terms()
+    };
     bench.shards.iter().map(of).collect()
 }
 
@@ -45,7 +48,9 @@ fn a_volume_is_as_it_always_was_until_somebody_asks() {
 fn what_is_asked_for_reaches_every_shard_and_outlives_the_process() {
     let mut bench = booted(2, MIB);
     bench
-        .create_with("data", "raid5", &DRIVES, |wanted| wanted.read_mode = Some(ReadMode::ReadAhead))
+        .create_with("data", "raid5", &DRIVES, |wanted| {
+            wanted.read_mode = Some(ReadMode::ReadAhead)
+        })
         .unwrap();
     let ahead = ReadTerms { read_ahead: true, ..ReadTerms::default() };
     assert_eq!(terms(&bench), [ahead; 2], "from the start");
@@ -55,7 +60,9 @@ fn what_is_asked_for_reaches_every_shard_and_outlives_the_process() {
     assert!(bench.events().iter().any(|event| event.code == "volume.reads-changed"));
     bench.restart(&DRIVES);
     assert_eq!(terms(&bench), [both; 2], "the label has it");
-    bench.ask(set(Some(ReadMode::NoReadAhead), Some(CacheMode::Direct))).expect("the policy is set");
+    bench
+        .ask(set(Some(ReadMode::NoReadAhead), Some(CacheMode::Direct)))
+        .expect("the policy is set");
     assert_eq!(terms(&bench), [ReadTerms::default(); 2]);
 }
 

@@ -4,7 +4,9 @@
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
-use controller::{Command, DiscardLog, Discarded, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode};
+use controller::{
+    Command, DiscardLog, Discarded, ErrorKind, SetPolicy, VolumeState, WriteHole, WriteMode,
+};
 use units::{ByteCount, ByteOffset, ByteRange};
 
 const STRIP: u64 = 64 << 10;
@@ -52,7 +54,8 @@ fn states() -> Vec<State> {
     for drive in [Device::Here, Device::Dead, Device::Away] {
         for log in [Device::None, Device::Here, Device::Away, Device::Damaged] {
             for bits in 0..8 {
-                let [has_memory, has_stale_parity, has_punctured] = [1, 2, 4].map(|bit| bits & bit != 0);
+                let [has_memory, has_stale_parity, has_punctured] =
+                    [1, 2, 4].map(|bit| bits & bit != 0);
                 // Without a journal nothing is on a log.
                 if has_stale_parity && log != Device::None {
                     continue;
@@ -66,8 +69,10 @@ fn states() -> Vec<State> {
                     has_punctured,
                     mode,
                 };
-                states
-                    .extend([WriteMode::WriteBack, WriteMode::LoggedWriteBack].map(|mode| of("raid5", mode)));
+                states.extend(
+                    [WriteMode::WriteBack, WriteMode::LoggedWriteBack]
+                        .map(|mode| of("raid5", mode)),
+                );
                 // Either of two copies could have served alone: the operator is asked.
                 if log == Device::None && !has_punctured && !has_stale_parity {
                     states.push(of("raid1", WriteMode::WriteBack));
@@ -102,7 +107,9 @@ fn prepared(state: &State) -> Bench {
     }
     if state.log != Device::None {
         let drives = vec![LOG.to_owned()];
-        bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).expect("added");
+        bench
+            .ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false })
+            .expect("added");
     }
     bench.write("data", 0, OLD, 12 * STRIP);
     flush(&mut bench);
@@ -120,7 +127,8 @@ fn puncture(bench: &mut Bench) {
     let block = ByteRange::new(ByteOffset(PUNCTURED_AT / 2), ByteCount(4096));
     bench.sim.drive("a").expect("the drive exists").make_unreadable(block);
     bench.ask(crate::common::fail_drive("b")).expect("failed");
-    let replace = Command::DriveReplace { drive: "b".into(), with: SPARE.into(), destroy_data: false };
+    let replace =
+        Command::DriveReplace { drive: "b".into(), with: SPARE.into(), destroy_data: false };
     bench.ask(replace).expect("replaced");
     for _ in 0..100 {
         if bench.show("data").state == VolumeState::Optimal {
@@ -161,7 +169,10 @@ fn crash(bench: &mut Bench, state: &State) {
         Device::Damaged => {
             let sectors = before.chunks(512).zip(after.chunks(512)).enumerate();
             for (number, _) in sectors.filter(|(_, (before, after))| before != after) {
-                log.make_unreadable(ByteRange::new(ByteOffset(512 * number as u64), ByteCount(512)));
+                log.make_unreadable(ByteRange::new(
+                    ByteOffset(512 * number as u64),
+                    ByteCount(512),
+                ));
             }
         }
         Device::Here | Device::Dead | Device::None => {}
@@ -205,7 +216,10 @@ fn follow(bench: &mut Bench, state: &State) -> Vec<Command> {
         let answer = bench.ask(command.clone());
         // A command that gives data up succeeds; a start may name the next missing part.
         let is_start = matches!(command, Command::VolumeStart { accept_stale_parity: false, .. });
-        assert!(answer.is_ok() || is_start, "{state:?}: {command:?} is refused: {answer:?}, after {done:?}");
+        assert!(
+            answer.is_ok() || is_start,
+            "{state:?}: {command:?} is refused: {answer:?}, after {done:?}"
+        );
         if matches!(command, Command::LogDiscard(_)) {
             let _ = bench.ask(start(false, false));
         }
@@ -232,10 +246,14 @@ fn look(bench: &mut Bench, state: &State, what: &str) {
         bench.expect("data", FLUSHED_AT, FLUSHED, 4096);
     }
     let logged = state.mode == WriteMode::LoggedWriteBack && state.log == Device::Here;
-    if state.has_memory || logged || (state.mode == WriteMode::LoggedWriteBack && state.log == Device::None) {
+    if state.has_memory
+        || logged
+        || (state.mode == WriteMode::LoggedWriteBack && state.log == Device::None)
+    {
         bench.expect("data", UNFLUSHED_AT, UNFLUSHED, 8192);
     }
-    let bytes = bench.try_read("data", 10 * STRIP, STRIP).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let bytes =
+        bench.try_read("data", 10 * STRIP, STRIP).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(bytes.iter().all(|byte| *byte == OLD), "{what}");
 }
 
@@ -263,7 +281,9 @@ fn from_every_state_the_steps_that_are_printed_lead_to_a_served_volume() {
 /// Lossless steps come first: the missing part is named, and when it returns no data is given up.
 #[test]
 fn what_is_away_is_asked_for_before_anything_is_given_up() {
-    for state in states().into_iter().filter(|state| state.drive == Device::Away || state.log == Device::Away)
+    for state in states()
+        .into_iter()
+        .filter(|state| state.drive == Device::Away || state.log == Device::Away)
     {
         let mut bench = prepared(&state);
         crash(&mut bench, &state);
@@ -292,13 +312,16 @@ fn what_is_away_is_asked_for_before_anything_is_given_up() {
 /// More drives are lost than the level tolerates: the volume is deleted, whatever else is missing.
 #[test]
 fn what_can_never_be_served_can_be_deleted() {
-    for state in states().into_iter().filter(|state| state.level == "raid5" && state.drive == Device::Dead) {
+    for state in
+        states().into_iter().filter(|state| state.level == "raid5" && state.drive == Device::Dead)
+    {
         let mut bench = prepared(&state);
         crash(&mut bench, &state);
         bench.sim.drive("a").expect("the drive exists").vanish();
         bench.restart(&[]);
         assert!(!serves(&mut bench), "{state:?}");
-        let deleted = bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false });
+        let deleted =
+            bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false });
         assert!(deleted.is_ok() && !bench.has("data"), "{state:?}: {deleted:?}");
     }
 }
@@ -324,7 +347,8 @@ fn the_memory_is_given_up_and_the_log_is_replayed() {
     let dry = DiscardLog { dry_run: true, ..DiscardLog::lacking("data") };
     let (_, notes) = crate::common::volume(bench.ask(Command::LogDiscard(dry)));
     assert!(
-        notes[0].contains("at most 256 blocks of 4 KiB") && notes[0].contains("replayed from the log"),
+        notes[0].contains("at most 256 blocks of 4 KiB")
+            && notes[0].contains("replayed from the log"),
         "{notes:?}"
     );
     assert!(!serves(&mut bench), "no data was given up");
@@ -348,7 +372,10 @@ fn what_is_intact_is_given_up_by_name_alone() {
     bench.write("data", UNFLUSHED_AT, 99, 4096);
     let lacking = Command::LogDiscard(DiscardLog::lacking("data"));
     let why = bench.refused(ErrorKind::WrongState, lacking);
-    assert!(why.contains("--cache") && !why.contains("--records"), "records in use are not given up: {why}");
+    assert!(
+        why.contains("--cache") && !why.contains("--records"),
+        "records in use are not given up: {why}"
+    );
     bench.expect("data", UNFLUSHED_AT, 99, 4096);
     let cache = DiscardLog { what: Some(Discarded::Cache), ..DiscardLog::lacking("data") };
     bench.ask(Command::LogDiscard(cache)).expect("given up by name");

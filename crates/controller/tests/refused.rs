@@ -58,7 +58,8 @@ fn what_the_system_cannot_write_for_now_puts_no_drive_out() {
     }
     bench.restart(&[]);
     // The refused label is on the other drives.
-    let name = ["data", "other"].into_iter().find(|name| bench.shards[0].volume_named(name).is_some());
+    let name =
+        ["data", "other"].into_iter().find(|name| bench.shards[0].volume_named(name).is_some());
     let name = name.expect("the volume is online");
     assert_eq!(bench.show(name).state, VolumeState::Optimal);
     bench.expect(name, 0, 3, STRIPE);

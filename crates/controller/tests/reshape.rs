@@ -3,8 +3,8 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{self, Bench, MIB};
 use controller::{
-    Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind, TaskState,
-    VolumeState,
+    Command, ErrorKind, Explain, Reply, ReshapeInfo, ReshapeVolume, SetTask, TaskInfo, TaskKind,
+    TaskState, VolumeState,
 };
 use engine::Volume;
 use platform::BlockTarget;
@@ -200,14 +200,18 @@ fn hosts_of_before_are_hosts_still_and_go_along_when_it_is_moved_again() {
         reshape(&mut bench, again);
         let task = running(&mut bench);
         let limit_bytes_per_s = Some(8 * MIB);
-        bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+        bench
+            .ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s }))
+            .unwrap();
         bench.wait(4);
         let moved = bench.show("data").reshape.expect("the volume is reshaping").moved_bytes;
         assert!(moved > 0 && moved < bytes, "{moved} of {bytes}");
         // On both sides of the cursor, and from one to the other once the rest is moved.
         use_all(&mut bench, &volume, bytes, 1);
         let limit_bytes_per_s = Some(1 << 30);
-        bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+        bench
+            .ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s }))
+            .unwrap();
         arrive(&mut bench);
         assert_eq!(bench.show("data").level, "raid6");
         for strip in 0..bytes / STRIP {
@@ -231,7 +235,8 @@ fn use_all(bench: &mut Bench, volume: &Rc<Volume>, bytes: u64, shift: u64) {
     let volume = volume.clone();
     let done = bench.sim.run(async move {
         for strip in 0..bytes / STRIP {
-            let range = units::ByteRange::new(units::ByteOffset(strip * STRIP), units::ByteCount(STRIP));
+            let range =
+                units::ByteRange::new(units::ByteOffset(strip * STRIP), units::ByteCount(STRIP));
             let buf = volume.shard().env().pool().take_reserved(range.len);
             let (read, buf) = volume.read(range, buf).await;
             read.expect("readable");
@@ -260,7 +265,13 @@ fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
     bench.ask(Command::DriveAdd { drive: "s".into(), size_bytes: None }).unwrap();
     let small = ReshapeVolume { add: vec!["s".into()], ..order(WAYS[0]) };
     let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(small));
-    assert!(why.contains("drive s is smaller than the space that 'data' uses on each drive"), "{why}");
+    assert!(
+        why.contains(
+            "drive s is smaller than the space that 'data' uses on each \
+        drive"
+        ),
+        "{why}"
+    );
 }
 
 /// A kill or power cut at any event from the command to the end: the volume is intact, and the
@@ -296,7 +307,11 @@ fn a_way_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_begun() {
                 arrive(bench);
             }
             let info = bench.show("data");
-            assert_eq!((info.level.as_str(), info.state), (way.to, VolumeState::Optimal), "event {event}");
+            assert_eq!(
+                (info.level.as_str(), info.state),
+                (way.to, VolumeState::Optimal),
+                "event {event}"
+            );
             expect_content(bench, bytes.get());
             expect_redundancy(bench, bytes.get());
         });
@@ -323,7 +338,11 @@ fn a_drive_that_is_lost_on_the_way_is_done_without() {
             bench.wait(1);
         }
         let info = bench.show("data");
-        assert_eq!((info.reshape.is_none(), info.state), (true, VolumeState::Degraded), "without {lost}");
+        assert_eq!(
+            (info.reshape.is_none(), info.state),
+            (true, VolumeState::Degraded),
+            "without {lost}"
+        );
         expect_content(&mut bench, bytes);
     }
 }
@@ -340,7 +359,8 @@ fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     let resync = |create: &mut controller::CreateVolume| {
         create.write_hole = Some(controller::WriteHole::Resync);
     };
-    let info = bench.create_with("data", way.from, way.drives, resync).expect("the volume is created");
+    let info =
+        bench.create_with("data", way.from, way.drives, resync).expect("the volume is created");
     for strip in 0..info.capacity_bytes / STRIP {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -349,7 +369,9 @@ fn an_operators_word_on_stale_parity_is_about_both_layouts() {
     reshape(&mut bench, order(way));
     let id = running(&mut bench);
     let limit_bytes_per_s = Some(8 * MIB);
-    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench
+        .ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s }))
+        .unwrap();
     bench.wait(4);
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
@@ -421,7 +443,11 @@ fn what_was_lost_on_the_way_is_rebuilt_by_itself_in_the_end() {
             bench.wait(1);
         }
         let shown = bench.show("data");
-        assert_eq!((shown.reshape, shown.state), (None, VolumeState::Optimal), "comes back: {comes_back}");
+        assert_eq!(
+            (shown.reshape, shown.state),
+            (None, VolumeState::Optimal),
+            "comes back: {comes_back}"
+        );
         for strip in 0..bytes / STRIP {
             bench.expect("data", strip * STRIP, byte(strip + u64::from(strip < 8)), STRIP);
         }
@@ -480,16 +506,17 @@ fn lost_blocks_are_carried_along_as_lost() {
         let lost = bench.show("data").lost_bytes;
         assert!((4096..=2 * 4096).contains(&lost), "{lost} bytes are lost");
         let strips = before.capacity_bytes / STRIP;
-        let is_whole = |bench: &mut Bench, strip: u64| match bench.try_read("data", strip * STRIP, STRIP) {
-            Ok(bytes) => {
-                assert!(bytes.iter().all(|found| *found == byte(strip)), "strip {strip}");
-                true
-            }
-            Err(error) => {
-                assert_eq!(error.kind, platform::IoErrorKind::Medium);
-                false
-            }
-        };
+        let is_whole =
+            |bench: &mut Bench, strip: u64| match bench.try_read("data", strip * STRIP, STRIP) {
+                Ok(bytes) => {
+                    assert!(bytes.iter().all(|found| *found == byte(strip)), "strip {strip}");
+                    true
+                }
+                Err(error) => {
+                    assert_eq!(error.kind, platform::IoErrorKind::Medium);
+                    false
+                }
+            };
         let gone: Vec<u64> = (0..strips).filter(|strip| !is_whole(&mut bench, *strip)).collect();
         assert!(!gone.is_empty() && gone.iter().all(|strip| strip / 2 == 5), "{gone:?}");
         for strip in gone {
@@ -509,7 +536,9 @@ fn it_is_paused_and_resumed_and_explained_on_both_sides() {
     reshape(&mut bench, order(way));
     let id = task(&mut bench).task;
     let limit_bytes_per_s = Some(8 * MIB);
-    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench
+        .ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s }))
+        .unwrap();
     bench.wait(4);
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
@@ -521,13 +550,15 @@ fn it_is_paused_and_resumed_and_explained_on_both_sides() {
     let explained = |bench: &mut Bench, offset_bytes: u64| {
         let volume = Some("data".to_owned());
         let operation = "read".to_owned();
-        let explain = Explain { volume, operation, offset_bytes, size_bytes: 4096, ..Explain::default() };
+        let explain =
+            Explain { volume, operation, offset_bytes, size_bytes: 4096, ..Explain::default() };
         match bench.ask(Command::Explain(explain)) {
             Ok(Reply::Explained { text, .. }) => text,
             other => panic!("{other:?}"),
         }
     };
-    let (below, above) = (explained(&mut bench, 0), explained(&mut bench, before.capacity_bytes - 4096));
+    let (below, above) =
+        (explained(&mut bench, 0), explained(&mut bench, before.capacity_bytes - 4096));
     assert!(below.contains("4 drives") && above.contains("3 drives"), "{below}\n{above}");
     bench.restart(&[]);
     bench.wait(5);
@@ -561,7 +592,10 @@ fn a_dry_run_tells_what_would_be_and_changes_nothing() {
     let mut bench = prepared(WAYS[1], 1, 12 * MIB);
     let before = bench.show("data");
     let told = reshape(&mut bench, ReshapeVolume { dry_run: true, ..order(WAYS[1]) });
-    assert_eq!((told.from.level.as_str(), told.to.level.as_str(), told.may_lose), ("raid5", "raid6", 1));
+    assert_eq!(
+        (told.from.level.as_str(), told.to.level.as_str(), told.may_lose),
+        ("raid5", "raid6", 1)
+    );
     assert_eq!(told.to.may_lose, 2);
     assert!(told.estimated_s.is_some_and(|seconds| seconds > 0));
     assert_eq!(bench.show("data"), before);

@@ -5,8 +5,8 @@ use crate::common::events::{End, at_every_event, end};
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, byte, reshape};
 use controller::{
-    Command, CreateVolume, DriveState, ErrorKind, Reply, ReshapeVolume, TaskInfo, TaskKind, TaskState,
-    VolumeState,
+    Command, CreateVolume, DriveState, ErrorKind, Reply, ReshapeVolume, TaskInfo, TaskKind,
+    TaskState, VolumeState,
 };
 
 const ALL: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -41,7 +41,12 @@ const SCENES: [Scene; 6] = [
     ADDS,
     REMOVES,
     Scene { to: Some("raid6"), add: &["d", "e"], ..ADDS },
-    Scene { volumes: &[("data", "raid10"), ("more", "raid6")], add: &["e", "f"], drives: 4, ..ADDS },
+    Scene {
+        volumes: &[("data", "raid10"), ("more", "raid6")],
+        add: &["e", "f"],
+        drives: 4,
+        ..ADDS
+    },
     // Its new size takes more of each drive, and so do the volumes that follow.
     Scene {
         to: Some("raid0"),
@@ -50,7 +55,12 @@ const SCENES: [Scene; 6] = [
         remove: &["e", "f"],
         ..REMOVES
     },
-    Scene { volumes: &[("data", "raid6"), ("more", "raid5")], drives: 5, remove: &["e"], ..REMOVES },
+    Scene {
+        volumes: &[("data", "raid6"), ("more", "raid5")],
+        drives: 5,
+        remove: &["e"],
+        ..REMOVES
+    },
 ];
 
 impl Scene {
@@ -104,7 +114,9 @@ pub fn prepared(scene: Scene, shards: usize, size: u64) -> Bench {
             }
             _ => drop(bench.create_with(name, level, &[], beside(size)).expect("created")),
         }
-        bench.create_with(&format!("gap{place}"), "raid0", &[], beside(2 * size)).expect("there is space");
+        bench
+            .create_with(&format!("gap{place}"), "raid0", &[], beside(2 * size))
+            .expect("there is space");
         for strip in 0..size / STRIP {
             bench.write(name, strip * STRIP, holds(place, strip), STRIP);
         }
@@ -129,7 +141,13 @@ pub fn expect_content(bench: &mut Bench, scene: Scene, size: u64) {
 /// The number of drives of a volume: the drives of an array are listed alike for all of its
 /// volumes.
 pub fn lies_on(bench: &Bench, name: &str) -> usize {
-    bench.shards[0].volume_named(name).expect("the volume is online").spec().geometry.drives().as_usize()
+    bench.shards[0]
+        .volume_named(name)
+        .expect("the volume is online")
+        .spec()
+        .geometry
+        .drives()
+        .as_usize()
 }
 
 /// The newest reshape task of a volume.
@@ -139,7 +157,8 @@ pub fn task_of(bench: &mut Bench, volume: &str) -> TaskInfo {
 
 fn find_task(bench: &mut Bench, volume: &str) -> Option<TaskInfo> {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-    let moves = |task: &TaskInfo| task.kind == TaskKind::Reshape && task.volume.as_deref() == Some(volume);
+    let moves =
+        |task: &TaskInfo| task.kind == TaskKind::Reshape && task.volume.as_deref() == Some(volume);
     tasks.into_iter().rev().find(moves)
 }
 
@@ -171,7 +190,10 @@ pub fn arrive(bench: &mut Bench, scene: Scene) {
         bench.wait(1);
     }
     let events: Vec<String> = bench.events().into_iter().map(|event| event.text).collect();
-    panic!("{scene:?}: the reshapes do not end: {:?}: {events:#?}", bench.ask(Command::TaskList {}));
+    panic!(
+        "{scene:?}: the reshapes do not end: {:?}: {events:#?}",
+        bench.ask(Command::TaskList {})
+    );
 }
 
 /// All volumes have the same number of drives, and with any tolerated failure they read the same.
@@ -187,7 +209,11 @@ fn expect_end(bench: &mut Bench, scene: Scene, size: u64) {
     expect_content(bench, scene, size);
     for name in scene.remove {
         let drive = bench.drive(name);
-        assert_eq!((drive.state, drive.volumes), (DriveState::Unused, Vec::<String>::new()), "{name}");
+        assert_eq!(
+            (drive.state, drive.volumes),
+            (DriveState::Unused, Vec::<String>::new()),
+            "{name}"
+        );
     }
     let may_lose = |bench: &mut Bench| scene.names().all(|name| bench.show(name).may_lose > 0);
     if may_lose(bench) {
@@ -252,7 +278,8 @@ fn volumes_of_one_array_come_to_its_drives_one_after_the_other_and_hosts_write_m
 #[test]
 fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
     let two = |scene: Scene| Scene { volumes: &scene.volumes[..2], ..scene };
-    let scenes = [two(ADDS), two(REMOVES), Scene { to: Some("raid6"), add: &["d", "e"], ..two(ADDS) }];
+    let scenes =
+        [two(ADDS), two(REMOVES), Scene { to: Some("raid6"), add: &["d", "e"], ..two(ADDS) }];
     for (scene, how) in scenes.into_iter().zip([End::Killed, End::PowerCut].into_iter().cycle()) {
         let size = 12 * STRIP;
         let play = |bench: &mut Bench| {
@@ -264,7 +291,10 @@ fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
                 let mut is_there = true;
                 for name in scene.names() {
                     let shown = bench.try_ask(shown(name)).ok()?;
-                    is_there &= matches!(shown, Ok(Reply::Volume { volume, .. }) if volume.reshape.is_none());
+                    is_there &= matches!(
+                        shown,
+                        Ok(Reply::Volume { volume, .. }) if volume.reshape.is_none()
+                    );
                 }
                 if is_there {
                     return Some(());
@@ -282,7 +312,10 @@ fn an_order_that_is_interrupted_anywhere_is_carried_out_or_was_never_begun() {
                 expect_content(bench, scene, size);
                 arrive(bench, scene);
                 let counts: Vec<usize> = scene.names().map(|name| lies_on(bench, name)).collect();
-                assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "event {event}: {counts:?}");
+                assert!(
+                    counts.windows(2).all(|pair| pair[0] == pair[1]),
+                    "event {event}: {counts:?}"
+                );
                 if counts[0] == scene.drives {
                     reshape(bench, ReshapeVolume { destroy_data: true, ..scene.order() });
                     arrive(bench, scene);
@@ -339,7 +372,11 @@ pub fn between(scene: Scene, size: u64) -> Bench {
     reshape(&mut bench, scene.order());
     for name in scene.names().skip(1) {
         let waits = task_of(&mut bench, name);
-        assert_eq!((waits.state, waits.reason.is_some()), (TaskState::Waiting, true), "{name}: {waits:?}");
+        assert_eq!(
+            (waits.state, waits.reason.is_some()),
+            (TaskState::Waiting, true),
+            "{name}: {waits:?}"
+        );
         bench.ask(Command::TaskPause { task: waits.task }).unwrap();
     }
     for _ in 0..100 {
@@ -369,13 +406,18 @@ fn a_volume_that_waits_is_served_by_the_layout_that_it_has() {
         let mut bench = between(scene, size);
         for restarts in 0..2 {
             let way = bench.show("last").reshape.expect("the volume is queued");
-            assert!(way.waits && way.moved_bytes == 0 && way.to.drives as usize == scene.in_the_end());
+            assert!(
+                way.waits && way.moved_bytes == 0 && way.to.drives as usize == scene.in_the_end()
+            );
             expect_content(&mut bench, scene, size);
             let rename = Command::VolumeSet { volume: "data".into(), name: "other".into() };
             let refused = bench.refused(ErrorKind::WrongState, rename);
             assert!(refused.contains("softroc task list"), "{refused}");
             let refused = bench.create_with("new", "raid0", &[], beside(STRIP)).map(|_| ());
-            assert_eq!(refused.expect_err("it would lie on other drives").kind, ErrorKind::WrongState);
+            assert_eq!(
+                refused.expect_err("it would lie on other drives").kind,
+                ErrorKind::WrongState
+            );
             let again = ReshapeVolume { volume: "data".into(), ..ReshapeVolume::default() };
             bench.refused(ErrorKind::WrongState, Command::VolumeReshape(again));
             let id = task_of(&mut bench, "more").task;
@@ -434,7 +476,8 @@ fn an_order_that_is_stopped_at_any_moment_is_taken_back_or_goes_on_as_a_whole() 
         assert!(counts == [3, 3] || counts == [4, 4], "{steps} events: {counts:?}");
         stopped += usize::from(counts == [3, 3]);
         expect_content(&mut bench, scene, size);
-        let states: Vec<TaskState> = scene.names().map(|name| task_of(&mut bench, name).state).collect();
+        let states: Vec<TaskState> =
+            scene.names().map(|name| task_of(&mut bench, name).state).collect();
         let expected = if counts == [3, 3] { TaskState::Stopped } else { TaskState::Done };
         assert_eq!(states, [expected; 2], "{steps} events");
     }
@@ -494,7 +537,8 @@ fn a_drive_that_is_lost_on_the_way_is_done_without_by_all_and_a_spare_follows() 
     let removes = Scene { volumes: adds.volumes, ..REMOVES };
     for (scene, lost) in [(adds, "a"), (adds, "d"), (removes, "b"), (removes, "d")] {
         for is_between in [false, true] {
-            let mut bench = if is_between { between(scene, size) } else { prepared(scene, 2, size) };
+            let mut bench =
+                if is_between { between(scene, size) } else { prepared(scene, 2, size) };
             let spare = controller::AddSpare {
                 drive: "f".into(),
                 destroy_data: true,
@@ -554,11 +598,17 @@ fn a_volume_that_cannot_be_served_is_passed_over() {
     }
     let (more, last) = (bench.show("more"), bench.show("last"));
     assert_eq!((more.state, more.reshape.is_some()), (VolumeState::Offline, true));
-    assert_eq!((last.state, last.reshape, lies_on(&bench, "last")), (VolumeState::Degraded, None, 4));
+    assert_eq!(
+        (last.state, last.reshape, lies_on(&bench, "last")),
+        (VolumeState::Degraded, None, 4)
+    );
     delete(&mut bench, "more");
     bench.wait(2);
     let added = bench.create_with("new", "raid0", &[], beside(STRIP)).map(|_| ());
-    assert!(added.is_err_and(|why| !why.message.contains("being reshaped")), "only a drive is missing");
+    assert!(
+        added.is_err_and(|why| !why.message.contains("being reshaped")),
+        "only a drive is missing"
+    );
     for (place, name) in [(0, "data"), (2, "last")] {
         for strip in 0..size / STRIP {
             bench.expect(name, strip * STRIP, holds(place, strip), STRIP);
@@ -572,8 +622,11 @@ fn another_level_on_the_same_drives_moves_one_volume_alone() {
     let (size, scene) = (3 * MIB, REMOVES);
     let mut bench = prepared(scene, 2, size);
     let before = bench.show("more");
-    let order =
-        ReshapeVolume { volume: "data".into(), level: Some("raid6".into()), ..ReshapeVolume::default() };
+    let order = ReshapeVolume {
+        volume: "data".into(),
+        level: Some("raid6".into()),
+        ..ReshapeVolume::default()
+    };
     let told = reshape(&mut bench, order);
     assert!(told.along.is_empty());
     assert_eq!(bench.show("more").reshape, None);

@@ -3,7 +3,8 @@
 use crate::common::{Bench, MIB};
 use crate::reshape::{STRIP, reshape};
 use crate::reshape_along::{
-    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, resume, task_of,
+    ADDS, REMOVES, Scene, arrive, beside, between, delete, expect_content, holds, lies_on, resume,
+    task_of,
 };
 use crate::reshape_lost::moved;
 use controller::{AddSpare, Command, DriveState, ErrorKind, TaskState, VolumeState};
@@ -16,7 +17,11 @@ fn use_all(bench: &mut Bench, scene: Scene) {
     for (place, name) in scene.names().enumerate() {
         bench.write(name, 0, holds(place, 0), STRIP);
         let volume = bench.shards[0].volume_named(name).expect("the volume is online");
-        bench.sim.run(async move { volume.flush().await }).expect("no stall").expect("the write is durable");
+        bench
+            .sim
+            .run(async move { volume.flush().await })
+            .expect("no stall")
+            .expect("the write is durable");
     }
 }
 
@@ -26,7 +31,8 @@ fn fail(bench: &mut Bench, scene: Scene, lost: &[&str]) {
     }
     use_all(bench, scene);
     bench.wait(5);
-    lost.iter().for_each(|drive| assert_ne!(bench.drive(drive).state, DriveState::Online, "{drive}"));
+    lost.iter()
+        .for_each(|drive| assert_ne!(bench.drive(drive).state, DriveState::Online, "{drive}"));
 }
 
 /// A drive fails with an error: it does not return automatically.
@@ -48,14 +54,27 @@ fn a_volume_does_not_begin_onto_drives_that_are_out_and_that_it_cannot_do_withou
     let scenes: [(Scene, &[&str]); 4] = [
         (Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS }, &["d"]),
         (
-            Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid10")], add: &["e", "f"], ..ADDS },
+            Scene {
+                drives: 4,
+                volumes: &[("data", "raid6"), ("more", "raid10")],
+                add: &["e", "f"],
+                ..ADDS
+            },
             &["e", "f"],
         ),
         (
-            Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid5")], add: &["e"], ..ADDS },
+            Scene {
+                drives: 4,
+                volumes: &[("data", "raid6"), ("more", "raid5")],
+                add: &["e"],
+                ..ADDS
+            },
             &["a", "e"],
         ),
-        (Scene { volumes: &[("data", "raid5"), ("more", "raid0"), ("last", "raid0")], ..ADDS }, &["d"]),
+        (
+            Scene { volumes: &[("data", "raid5"), ("more", "raid0"), ("last", "raid0")], ..ADDS },
+            &["d"],
+        ),
     ];
     for (scene, lost) in scenes {
         let mut bench = between(scene, SIZE);
@@ -87,7 +106,8 @@ fn a_volume_does_not_begin_onto_drives_that_are_out_and_that_it_cannot_do_withou
 #[test]
 fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
     let first = Scene { volumes: &[("data", "raid5"), ("more", "raid0")], ..ADDS };
-    let both = Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid5")], add: &["e"], ..ADDS };
+    let both =
+        Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid5")], add: &["e"], ..ADDS };
     for (scene, lost, is_spare) in [
         (first, &["d"][..], false),
         (first, &["d"], true),
@@ -96,7 +116,8 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
     ] {
         let mut bench = between(scene, SIZE);
         let slot = scene.in_the_end() - 1;
-        let replace = |drive: String| Command::DriveReplace { drive, with: "f".into(), destroy_data: true };
+        let replace =
+            |drive: String| Command::DriveReplace { drive, with: "f".into(), destroy_data: true };
         bench.refused(ErrorKind::WrongState, replace("b".into()));
         fail(&mut bench, scene, lost);
         resume(&mut bench, scene);
@@ -104,12 +125,15 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
         bench.refused(ErrorKind::WrongState, replace("b".into()));
         match is_spare {
             true => {
-                let spare = AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
+                let spare =
+                    AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
                 bench.ask(Command::SpareAdd(spare)).expect("the spare is added");
             }
-            false => {
-                drop(bench.ask(replace(format!("data:{slot}"))).expect("the slot is empty, and waited for"))
-            }
+            false => drop(
+                bench
+                    .ask(replace(format!("data:{slot}")))
+                    .expect("the slot is empty, and waited for"),
+            ),
         }
         arrive(&mut bench, scene);
         for _ in 0..30 {
@@ -118,7 +142,8 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
         for name in scene.names() {
             assert_eq!(lies_on(&bench, name), scene.in_the_end(), "{name}: {scene:?}");
             let shown = bench.show(name);
-            let expected = if lost.len() == 1 { VolumeState::Optimal } else { VolumeState::Degraded };
+            let expected =
+                if lost.len() == 1 { VolumeState::Optimal } else { VolumeState::Degraded };
             assert_eq!(
                 (shown.state, shown.reshape),
                 (expected, None),
@@ -127,7 +152,11 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
         }
         use_all(&mut bench, scene);
         expect_content(&mut bench, scene, SIZE);
-        assert_eq!(bench.drive("f").state, DriveState::Online, "no part of it remains to be rebuilt");
+        assert_eq!(
+            bench.drive("f").state,
+            DriveState::Online,
+            "no part of it remains to be rebuilt"
+        );
         bench.restart(&[]);
     }
 }
@@ -136,7 +165,8 @@ fn a_volume_begins_when_a_drive_has_taken_the_slot_that_it_waits_for() {
 /// not use. And the advice to bring a drive back was refused, since volumes were queued.
 #[test]
 fn a_volume_that_was_passed_over_is_started_again_and_follows() {
-    let scene = Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid0")], add: &["e"], ..ADDS };
+    let scene =
+        Scene { drives: 4, volumes: &[("data", "raid6"), ("more", "raid0")], add: &["e"], ..ADDS };
     for is_out in [false, true] {
         let mut bench = between(scene, SIZE);
         put_out(&mut bench, "b");
@@ -160,7 +190,11 @@ fn a_volume_that_was_passed_over_is_started_again_and_follows() {
         bench.wait(5);
         for name in scene.names() {
             bench.settle(name);
-            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+            assert_eq!(
+                (bench.show(name).state, lies_on(&bench, name)),
+                (VolumeState::Optimal, 5),
+                "{name}"
+            );
         }
         expect_content(&mut bench, scene, SIZE);
     }
@@ -193,7 +227,11 @@ fn a_volume_that_lost_a_new_drive_after_it_had_begun_gets_it_back() {
         assert!(bench.show("data").state.serves(), "{:?}", bench.show("data").reasons);
         arrive(&mut bench, scene);
         for name in scene.names() {
-            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 4), "{name}");
+            assert_eq!(
+                (bench.show(name).state, lies_on(&bench, name)),
+                (VolumeState::Optimal, 4),
+                "{name}"
+            );
         }
         expect_content(&mut bench, scene, SIZE);
     }
@@ -209,7 +247,11 @@ fn a_volume_says_nothing_of_drives_that_it_does_not_lie_on() {
         bench.write("data", 0, holds(0, 0), STRIP);
         bench.wait(5);
         let shown = bench.show(whole);
-        assert_eq!((shown.state, shown.reasons), (VolumeState::Optimal, Vec::<String>::new()), "{scene:?}");
+        assert_eq!(
+            (shown.state, shown.reasons),
+            (VolumeState::Optimal, Vec::<String>::new()),
+            "{scene:?}"
+        );
         let told = format!("'{whole}' is complete");
         assert!(bench.events().iter().any(|event| event.text.contains(&told)), "{scene:?}");
     }
@@ -228,16 +270,23 @@ fn a_drive_that_takes_a_slot_has_room_for_what_volumes_take_that_follow() {
     bench.add_drives(&["large"], 32 * MIB + 6 * MIB);
     bench.add_drives(&["small"], 32 * MIB + 4 * MIB);
     bench.boot(&[&WIDE[..], &["small", "large"]].concat());
-    bench.create_with("data", "raid6", &WIDE, |create| create.size_bytes = Some(size)).expect("created");
+    bench
+        .create_with("data", "raid6", &WIDE, |create| create.size_bytes = Some(size))
+        .expect("created");
     bench.create_with(gap, "raid0", &[], beside(16 * MIB)).expect("there is space");
     bench.create_with("more", "raid50", &[], beside(size)).expect("there is space");
     delete(&mut bench, gap);
     for (place, name) in ["data", "more"].into_iter().enumerate() {
-        (0..size / STRIP).for_each(|strip| bench.write(name, strip * STRIP, holds(place, strip), STRIP));
+        (0..size / STRIP)
+            .for_each(|strip| bench.write(name, strip * STRIP, holds(place, strip), STRIP));
         bench.settle(name);
     }
-    let scene =
-        Scene { drives: 8, volumes: &[("data", "raid6"), ("more", "raid50")], remove: &["g", "h"], ..ADDS };
+    let scene = Scene {
+        drives: 8,
+        volumes: &[("data", "raid6"), ("more", "raid50")],
+        remove: &["g", "h"],
+        ..ADDS
+    };
     reshape(&mut bench, Scene { add: &[], ..scene }.order());
     let task = task_of(&mut bench, "more").task;
     bench.ask(Command::TaskPause { task }).expect("the task is paused");
@@ -249,8 +298,11 @@ fn a_drive_that_takes_a_slot_has_room_for_what_volumes_take_that_follow() {
     bench.wait(5);
     let why = task_of(&mut bench, "more").reason.unwrap_or_default();
     assert!(why.contains("needs drives that are out of service"), "{why}");
-    let replace =
-        |with: &str| Command::DriveReplace { drive: "data:3".into(), with: with.into(), destroy_data: true };
+    let replace = |with: &str| Command::DriveReplace {
+        drive: "data:3".into(),
+        with: with.into(),
+        destroy_data: true,
+    };
     let why = bench.refused(ErrorKind::Invalid, replace("small"));
     assert!(why.contains("is too small"), "{why}");
     let spare = AddSpare { drive: "small".into(), destroy_data: true, ..AddSpare::default() };

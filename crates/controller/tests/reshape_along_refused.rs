@@ -3,7 +3,9 @@
 
 use crate::common::MIB;
 use crate::reshape::reshape;
-use crate::reshape_along::{ADDS, REMOVES, Scene, arrive, beside, delete, expect_content, prepared};
+use crate::reshape_along::{
+    ADDS, REMOVES, Scene, arrive, beside, delete, expect_content, prepared,
+};
 use controller::{Command, DriveState, ErrorKind, Reply, ReshapeVolume, SetPolicy, WriteMode};
 
 #[test]
@@ -12,7 +14,8 @@ fn a_dry_run_tells_of_all_volumes_that_move_along() {
     let mut bench = prepared(ADDS, 1, size);
     let before: Vec<_> = ADDS.names().map(|name| bench.show(name)).collect();
     let order = ReshapeVolume { dry_run: true, ..ADDS.order() };
-    let Ok(Reply::Reshape { reshape: told, notes }) = bench.ask(Command::VolumeReshape(order)) else {
+    let Ok(Reply::Reshape { reshape: told, notes }) = bench.ask(Command::VolumeReshape(order))
+    else {
         panic!("a reshape reply")
     };
     assert!(told.to.capacity_bytes > size && told.estimated_s.is_some_and(|seconds| seconds > 0));
@@ -22,7 +25,10 @@ fn a_dry_run_tells_of_all_volumes_that_move_along() {
         assert!(other.estimated_s.is_some_and(|seconds| seconds > 0));
     }
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
-    assert!(note.contains("'more', 'last'") && note.contains("softroc volume expand more"), "{note}");
+    assert!(
+        note.contains("'more', 'last'") && note.contains("softroc volume expand more"),
+        "{note}"
+    );
     assert_eq!(ADDS.names().map(|name| bench.show(name)).collect::<Vec<_>>(), before);
     // That space is free afterwards.
     reshape(&mut bench, ADDS.order());
@@ -41,23 +47,48 @@ fn an_order_that_a_volume_cannot_follow_is_refused_with_the_nearest_way() {
     let size = 3 * MIB;
     let cases: [(Scene, &[&str]); 5] = [
         (
-            Scene { drives: 2, volumes: &[("data", "raid0"), ("more", "raid1")], add: &["c"], ..ADDS },
+            Scene {
+                drives: 2,
+                volumes: &[("data", "raid0"), ("more", "raid1")],
+                add: &["c"],
+                ..ADDS
+            },
             &["'more'", "softroc volume migrate more --level raid5 --add c'"],
         ),
         (
-            Scene { drives: 2, volumes: &[("data", "raid0"), ("more", "raid1")], add: &["c", "d"], ..ADDS },
+            Scene {
+                drives: 2,
+                volumes: &[("data", "raid0"), ("more", "raid1")],
+                add: &["c", "d"],
+                ..ADDS
+            },
             &["'more'", "softroc volume migrate more --level raid10 --add c d'"],
         ),
         (
-            Scene { drives: 4, volumes: &[("data", "raid5"), ("more", "raid10")], add: &["e"], ..ADDS },
+            Scene {
+                drives: 4,
+                volumes: &[("data", "raid5"), ("more", "raid10")],
+                add: &["e"],
+                ..ADDS
+            },
             &["'more'", "softroc volume migrate more --level raid6 --add e'"],
         ),
         (
-            Scene { drives: 3, volumes: &[("data", "raid5"), ("more", "raid1e")], add: &["d"], ..ADDS },
+            Scene {
+                drives: 3,
+                volumes: &[("data", "raid5"), ("more", "raid1e")],
+                add: &["d"],
+                ..ADDS
+            },
             &["'more'", "softroc volume delete more'"],
         ),
         (
-            Scene { drives: 4, volumes: &[("data", "raid5"), ("more", "raid6")], remove: &["d"], ..REMOVES },
+            Scene {
+                drives: 4,
+                volumes: &[("data", "raid5"), ("more", "raid6")],
+                remove: &["d"],
+                ..REMOVES
+            },
             &["'more'", "softroc volume migrate more --level raid5 --remove d"],
         ),
     ];
@@ -87,10 +118,17 @@ fn a_volume_that_has_no_room_on_fewer_drives_is_named_with_what_there_is() {
     assert_eq!(more.data_start_bytes + more.member_bytes, wall.data_start_bytes);
     let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(scene.order()));
     let room = size / 3 * 2;
-    let command = format!("run 'softroc volume migrate more --remove d --size {room} --destroy-data'");
+    let command = format!(
+        "run 'softroc volume migrate more --remove d --size {room} \
+        --destroy-data'"
+    );
     assert!(why.contains("'more'") && why.contains(&command), "{why}");
-    let leads =
-        ReshapeVolume { volume: "more".into(), size_bytes: Some(room), destroy_data: true, ..scene.order() };
+    let leads = ReshapeVolume {
+        volume: "more".into(),
+        size_bytes: Some(room),
+        destroy_data: true,
+        ..scene.order()
+    };
     let told = reshape(&mut bench, leads);
     let along: Vec<&str> = told.along.iter().map(|other| other.volume.as_str()).collect();
     assert_eq!((told.to.capacity_bytes, along.as_slice()), (room, &["data", "last", "wall"][..]));
@@ -105,7 +143,11 @@ fn a_volume_that_answers_writes_from_its_cache_does_not_move_along() {
     bench.restart(&[]);
     scene.names().for_each(|name| bench.settle(name));
     let set = |write_mode| {
-        let set = SetPolicy { volume: "last".into(), write_mode: Some(write_mode), ..SetPolicy::default() };
+        let set = SetPolicy {
+            volume: "last".into(),
+            write_mode: Some(write_mode),
+            ..SetPolicy::default()
+        };
         Command::VolumePolicy(set)
     };
     bench.ask(set(WriteMode::WriteBack)).expect("the policy is set");

@@ -42,7 +42,11 @@ fn nothing_begins_beside_a_beginning_that_was_cut_off() {
             assert_eq!(lies_on(&bench, "more"), 3, "{steps} events: the reshape has not begun");
             // No restart is needed for that.
             bench.wait(120);
-            assert_eq!((bench.show("more").reshape, bench.show("data").drives.len()), (None, 3), "{steps}");
+            assert_eq!(
+                (bench.show("more").reshape, bench.show("data").drives.len()),
+                (None, 3),
+                "{steps}"
+            );
         }
         arrive(&mut bench, SCENE);
         bench.restart(&[]);
@@ -87,7 +91,11 @@ fn a_stop_takes_an_order_back_also_where_the_first_volumes_task_has_failed() {
             failed += 1;
             assert_eq!(task_of(&mut bench, "more").state, TaskState::Stopped, "{steps} events");
             bench.wait(300);
-            assert_eq!((lies_on(&bench, "data"), lies_on(&bench, "more")), (3, 3), "{steps} events");
+            assert_eq!(
+                (lies_on(&bench, "data"), lies_on(&bench, "more")),
+                (3, 3),
+                "{steps} events"
+            );
         }
         if stopped.is_err() {
             let _ = bench.ask(Command::TaskResume { task: follows });

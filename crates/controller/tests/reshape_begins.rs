@@ -2,7 +2,9 @@
 
 use crate::common::events::{End, end};
 use crate::common::{Bench, MIB};
-use crate::reshape::{STRIP, WAYS, arrive, byte, expect_content, flush, order, prepared, reshape, task};
+use crate::reshape::{
+    STRIP, WAYS, arrive, byte, expect_content, flush, order, prepared, reshape, task,
+};
 use controller::{Command, ErrorKind, ReshapeVolume, TaskState, VolumeState};
 use platform::{Buf, IoErrorKind};
 use std::cell::Cell;
@@ -16,7 +18,11 @@ fn expect_written(bench: &mut Bench, bytes: u64, when: &str) {
     for strip in 0..bytes / STRIP {
         let is = byte(strip + u64::from(strip < WRITTEN));
         let read = bench.try_read("data", strip * STRIP, STRIP).expect("the volume is online");
-        assert!(read.iter().all(|found| *found == is), "{when}: strip {strip} holds {} ...", read[0]);
+        assert!(
+            read.iter().all(|found| *found == is),
+            "{when}: strip {strip} holds {} ...",
+            read[0]
+        );
     }
 }
 
@@ -89,8 +95,10 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
     for steps in (0..400).step_by(16) {
         let mut bench = prepared(way, 2, MIB);
         let bytes = bench.show("data").capacity_bytes;
-        let (host, idle) =
-            (reader(&bench, bytes), bench.shards[1].volume_named("data").expect("the volume is online"));
+        let (host, idle) = (
+            reader(&bench, bytes),
+            bench.shards[1].volume_named("data").expect("the volume is online"),
+        );
         reshape(&mut bench, order(way));
         for _ in 0..steps {
             bench.sim.step();
@@ -101,12 +109,16 @@ fn a_move_that_is_stopped_is_noticed_by_no_host() {
         bench.sim.finish(&writing).expect("no stall").expect("written");
         bench.wait(5);
         let (requests, error) = host.get();
-        assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
+        assert!(
+            requests > 1000 && error.is_none(),
+            "{steps} events: {error:?}, {requests} requests"
+        );
         bench.expect("data", 0, 251, STRIP);
         bench.write("data", 0, byte(0), STRIP);
         let range = ByteRange::new(ByteOffset(0), ByteCount(512));
         let env = idle.shard().env().clone();
-        let read = env.spawn("idle host", async move { idle.read(range, Buf::unpooled(range.len)).await.0 });
+        let read = env
+            .spawn("idle host", async move { idle.read(range, Buf::unpooled(range.len)).await.0 });
         bench.sim.finish(&read).expect("no stall").expect("the volume is still there");
         if bench.show("data").reshape.is_none() && task(&mut bench).state == TaskState::Stopped {
             // The reshape can still be done afterwards.
@@ -139,7 +151,10 @@ fn a_beginning_that_is_taken_back_is_noticed_by_no_host() {
         refused += usize::from(bench.sim.run(ordered).unwrap().is_err());
         bench.wait(5);
         let (requests, error) = host.get();
-        assert!(requests > 1000 && error.is_none(), "{steps} events: {error:?}, {requests} requests");
+        assert!(
+            requests > 1000 && error.is_none(),
+            "{steps} events: {error:?}, {requests} requests"
+        );
         let state = bench.show("data").state;
         assert!(matches!(state, VolumeState::Optimal | VolumeState::Degraded), "{state}");
         expect_content(&mut bench, bytes);
@@ -169,12 +184,20 @@ fn a_volume_that_lost_a_drive_while_its_move_began_is_there_when_the_drive_is() 
         bench.boot(&["a", "b", "c"]);
         let shown = bench.show("data");
         let drives = ["a", "b", "c"].map(|name| bench.drive(name).reason);
-        assert_eq!(shown.state, VolumeState::Optimal, "{steps} events: {:?}, {drives:?}", shown.reasons);
+        assert_eq!(
+            shown.state,
+            VolumeState::Optimal,
+            "{steps} events: {:?}, {drives:?}",
+            shown.reasons
+        );
         gone_on += usize::from(bench.show("data").reshape.is_some());
         arrive(&mut bench);
         expect_content(&mut bench, bytes);
     }
-    assert!(refused > 5 && gone_on > 5, "{refused} of 50 were refused, {gone_on} continue after a start");
+    assert!(
+        refused > 5 && gone_on > 5,
+        "{refused} of 50 were refused, {gone_on} continue after a start"
+    );
 }
 
 /// A stripe of the new layout needs more memory than a shard has. The command was refused after
@@ -187,7 +210,10 @@ fn a_layout_whose_stripes_need_more_memory_than_there_is_is_refused_before_anyth
     let bytes = bench.show("data").capacity_bytes;
     let large = || Command::VolumeReshape(ReshapeVolume { strip_bytes: Some(MIB), ..order(way) });
     let message = bench.refused(ErrorKind::WrongState, large());
-    assert!(message.contains("'data' cannot be reshaped") && message.contains("--memory"), "{message}");
+    assert!(
+        message.contains("'data' cannot be reshaped") && message.contains("--memory"),
+        "{message}"
+    );
     for steps in (0..240).step_by(8) {
         let ordered = bench.begin_ask(large());
         for _ in 0..steps {

@@ -53,8 +53,9 @@ fn a_volume_that_is_deleted_while_it_grows_takes_its_parts_along() {
         bench.restart(&[]);
         assert!(!bench.has("data"));
         bench.expect("last", 0, 9, 8 * MIB);
-        let info =
-            bench.create_with("again", "raid5", &[], beside("last", 8 * MIB)).expect("its space is free");
+        let info = bench
+            .create_with("again", "raid5", &[], beside("last", 8 * MIB))
+            .expect("its space is free");
         assert_eq!(info.data_start_bytes, 0);
         bench.settle("again");
         bench.restart(&DRIVES);
@@ -82,8 +83,9 @@ fn a_volume_beside_one_that_grows_can_be_deleted() {
 #[test]
 fn no_volume_is_made_beside_one_that_is_on_its_way() {
     let (mut bench, _) = growing();
-    let by_drives =
-        bench.create_with("other", "raid5", &DRIVES, |create| create.size_bytes = Some(MIB)).map(|_| ());
+    let by_drives = bench
+        .create_with("other", "raid5", &DRIVES, |create| create.size_bytes = Some(MIB))
+        .map(|_| ());
     let by_array = bench.create_with("other", "raid5", &[], beside("data", MIB)).map(|_| ());
     for refused in [by_drives, by_array] {
         let why = refused.expect_err("the volume is reshaping");

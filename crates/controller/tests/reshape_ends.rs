@@ -35,7 +35,9 @@ fn a_drive_that_owes_a_write_of_the_old_layout_is_not_taken_in_again() {
     bench.wait(5);
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     let limit_bytes_per_s = Some(1 << 30);
-    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench
+        .ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s }))
+        .unwrap();
     bench.ask(Command::TaskResume { task: id }).unwrap();
     until(&mut bench, "it arrives", |shown| shown.reshape.is_none());
     let online = Command::DriveOnline { drive: "b".into() };
@@ -59,8 +61,11 @@ fn a_spare_takes_a_slot_at_once_when_a_volume_has_come_to_its_layout() {
         bench.ask(Command::VolumeReshape(order(way))).unwrap();
         bench.sim.drive("b").unwrap().fail_now();
         bench.write("data", 0, byte(0), STRIP);
-        let spare =
-            controller::AddSpare { drive: "e".into(), destroy_data: true, ..controller::AddSpare::default() };
+        let spare = controller::AddSpare {
+            drive: "e".into(),
+            destroy_data: true,
+            ..controller::AddSpare::default()
+        };
         bench.ask(Command::SpareAdd(spare)).unwrap();
         until(&mut bench, "it is whole", |shown| {
             shown.reshape.is_none() && shown.state == VolumeState::Optimal
@@ -112,7 +117,9 @@ fn halfway(way: Way, log: &[&str]) -> (Bench, u64, u64, u64) {
     bench.ask(Command::VolumeReshape(order(way))).unwrap();
     let id = task(&mut bench).task;
     let limit_bytes_per_s = Some(8 * MIB);
-    bench.ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s })).unwrap();
+    bench
+        .ask(Command::TaskSet(SetTask { task: id, share_percent: None, limit_bytes_per_s }))
+        .unwrap();
     bench.wait(4);
     bench.ask(Command::TaskPause { task: id }).unwrap();
     bench.wait(5);
@@ -134,11 +141,17 @@ fn what_a_log_has_of_both_layouts_is_given_up_by_one_order() {
     bench.boot(&[]);
     let shown = bench.show("data");
     assert_eq!(shown.state, VolumeState::Offline);
-    assert!(shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")), "{shown:?}");
+    assert!(
+        shown.reasons.iter().any(|why| why.contains("softroc log discard data --yes")),
+        "{shown:?}"
+    );
     bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))).expect("given up");
     if bench.show("data").state == VolumeState::Offline {
-        let start =
-            Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        let start = Command::VolumeStart {
+            volume: "data".into(),
+            accept_stale_parity: false,
+            degraded: false,
+        };
         bench.ask(start).expect("the volume is started");
     }
     bench.ask(Command::TaskResume { task: id }).unwrap();
@@ -210,7 +223,11 @@ fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     let mut bench = prepared(way, 1, 12 * MIB);
     let shown = bench.show("data");
     let at = units::ByteOffset(shown.data_start_bytes + 40 * STRIP);
-    bench.sim.drive("a").unwrap().make_unreadable(units::ByteRange::new(at, units::ByteCount(4096)));
+    bench
+        .sim
+        .drive("a")
+        .unwrap()
+        .make_unreadable(units::ByteRange::new(at, units::ByteCount(4096)));
     bench.ask(Command::VolumeReshape(order(way))).unwrap();
     bench.sim.drive("b").unwrap().vanish();
     for _ in 0..60 {
@@ -226,7 +243,10 @@ fn a_lost_sector_and_a_drive_that_is_away_stop_the_way_and_no_host() {
     let strips = shown.capacity_bytes / STRIP;
     let unreadable: Vec<u64> =
         (0..strips).filter(|strip| bench.try_read("data", strip * STRIP, STRIP).is_err()).collect();
-    assert!(!unreadable.is_empty() && unreadable.iter().all(|strip| strip / 2 == 40), "{unreadable:?}");
+    assert!(
+        !unreadable.is_empty() && unreadable.iter().all(|strip| strip / 2 == 40),
+        "{unreadable:?}"
+    );
     for strip in unreadable {
         bench.write("data", strip * STRIP, byte(strip), STRIP);
     }
@@ -269,7 +289,10 @@ fn logged() -> Bench {
 fn logged_on(latency: Latency) -> Bench {
     let mut bench = prepared(WAYS[0], 1, MIB + (128 << 10));
     for device in ["x", "y"] {
-        bench.sim.add_drive(device, DriveOptions { latency, ..DriveOptions::sized(ByteCount(24 * MIB)) });
+        bench.sim.add_drive(
+            device,
+            DriveOptions { latency, ..DriveOptions::sized(ByteCount(24 * MIB)) },
+        );
     }
     let drives = vec!["x".to_owned(), "y".to_owned()];
     bench.ask(Command::LogAdd { drives, destroy_data: false, same_disk_ok: false }).unwrap();
@@ -361,17 +384,19 @@ fn a_log_that_is_removed_while_a_move_is_taken_back_stays_removed() {
         let Ok(Reply::Done { notes }) = &removed else { panic!("{when}") };
         assert!(notes.is_empty(), "{when}");
         for _ in 0..2 {
-            let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
+            let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else {
+                panic!("logs")
+            };
             assert!(logs.is_empty(), "{when}: {logs:?}");
             bench.restart(&[]);
         }
     }
 }
 
-/// A volume was half-way from RAID 5 to RAID 0 when a drive failed: it is lost, and the labels still
-/// have it in service. `drive rescan` took it from the shards. The half in RAID 5 then acknowledged
-/// writes without it, which no label recorded, and after a crash they were gone (`torture --seed
-/// 968437021`).
+/// A volume was half-way from RAID 5 to RAID 0 when a drive failed: it is lost, and the labels
+/// still have it in service. `drive rescan` took it from the shards. The half in RAID 5 then
+/// acknowledged writes without it, which no label recorded, and after a crash they were gone
+/// (`torture --seed 968437021`).
 #[test]
 fn a_lost_drive_is_not_taken_from_a_volume_by_a_rescan() {
     let way = Way { from: "raid5", drives: &["a", "b", "c"], to: "raid0", add: &[] };

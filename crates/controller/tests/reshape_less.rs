@@ -3,9 +3,12 @@
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
-use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape, task};
+use crate::reshape::{
+    STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape, task,
+};
 use controller::{
-    Command, DriveState, ErrorKind, Explain, Reply, ReshapeVolume, SetTask, TaskState, VolumeState, WriteHole,
+    Command, DriveState, ErrorKind, Explain, Reply, ReshapeVolume, SetTask, TaskState, VolumeState,
+    WriteHole,
 };
 use platform::{Buf, Durability};
 use std::cell::Cell;
@@ -24,7 +27,13 @@ struct Less {
     down: bool,
 }
 
-const fn less(from: &'static str, drives: usize, to: &'static str, removed: usize, down: bool) -> Less {
+const fn less(
+    from: &'static str,
+    drives: usize,
+    to: &'static str,
+    removed: usize,
+    down: bool,
+) -> Less {
     Less { from, drives, to, removed, down }
 }
 
@@ -118,7 +127,8 @@ fn a_volume_comes_to_less_and_its_drives_are_free() {
         bench.write("data", after.capacity_bytes - STRIP, 7, STRIP);
         bench.expect("data", after.capacity_bytes - STRIP, 7, STRIP);
         if let [first, ..] = way.removed() {
-            let made = bench.create_with("other", "jbod", &[first], |create| create.destroy_data = true);
+            let made =
+                bench.create_with("other", "jbod", &[first], |create| create.destroy_data = true);
             assert!(made.is_ok(), "the drive is free: {made:?}");
         }
     }
@@ -131,7 +141,8 @@ fn a_volume_comes_to_less_and_its_drives_are_free() {
 fn a_way_to_less_that_is_interrupted_anywhere_is_gone_to_its_end_or_was_never_begun() {
     for (way, how) in WAYS.into_iter().zip([End::Killed, End::PowerCut].into_iter().cycle()) {
         let (bytes, left) = (Cell::new(0), Cell::new(0));
-        let order = || ReshapeVolume { size_bytes: Some(left.get()), destroy_data: true, ..way.order() };
+        let order =
+            || ReshapeVolume { size_bytes: Some(left.get()), destroy_data: true, ..way.order() };
         let prepare = || {
             let mut bench = prepared(way, 1, MIB + (128 << 10), None);
             bytes.set(bench.show("data").capacity_bytes);
@@ -198,7 +209,8 @@ fn on_the_way_down_the_last_bytes_lie_by_the_new_layout() {
     let explained = |bench: &mut Bench, offset_bytes: u64| {
         let volume = Some("data".to_owned());
         let operation = "read".to_owned();
-        let explain = Explain { volume, operation, offset_bytes, size_bytes: 4096, ..Explain::default() };
+        let explain =
+            Explain { volume, operation, offset_bytes, size_bytes: 4096, ..Explain::default() };
         match bench.ask(Command::Explain(explain)) {
             Ok(Reply::Explained { text, .. }) => text,
             other => panic!("{other:?}"),
@@ -230,7 +242,9 @@ fn a_drive_that_is_removed_and_fails_on_the_way_is_done_without() {
         bench.write("data", bytes - STRIP, byte(bytes / STRIP - 1), STRIP);
         let task = task(&mut bench).task;
         let limit_bytes_per_s = Some(1 << 30);
-        bench.ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s })).unwrap();
+        bench
+            .ask(Command::TaskSet(SetTask { task, share_percent: None, limit_bytes_per_s }))
+            .unwrap();
         for _ in 0..100 {
             if bench.show("data").reshape.is_none() {
                 break;
@@ -240,7 +254,11 @@ fn a_drive_that_is_removed_and_fails_on_the_way_is_done_without() {
         bench.wait(2);
         let info = bench.show("data");
         let expected = if lost == "a" { VolumeState::Degraded } else { VolumeState::Optimal };
-        assert_eq!((info.reshape, info.state, info.drives.len()), (None, expected, 3), "without {lost}");
+        assert_eq!(
+            (info.reshape, info.state, info.drives.len()),
+            (None, expected, 3),
+            "without {lost}"
+        );
         expect_content(&mut bench, bytes);
         bench.sim.drive(lost).unwrap().come_back();
         bench.wait(120);
@@ -248,7 +266,11 @@ fn a_drive_that_is_removed_and_fails_on_the_way_is_done_without() {
         bench.settle("data");
         bench.wait(5);
         let info = bench.show("data");
-        assert_eq!((info.state, info.drives.len()), (VolumeState::Optimal, 3), "{lost} has returned");
+        assert_eq!(
+            (info.state, info.drives.len()),
+            (VolumeState::Optimal, 3),
+            "{lost} has returned"
+        );
         assert_eq!(bench.drive("d").state, DriveState::Unused, "{lost} has returned");
         expect_content(&mut bench, bytes);
     }
@@ -264,7 +286,10 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         let bytes = bench.show("data").capacity_bytes;
         let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(way.order()));
         let room = bytes / 3 * 2;
-        let command = format!("run 'softroc volume migrate data --remove d --size {room} --destroy-data'");
+        let command = format!(
+            "run 'softroc volume migrate data --remove d --size {room} \
+            --destroy-data'"
+        );
         assert!(why.contains(&command), "{why}");
         let smaller = |size| ReshapeVolume { size_bytes: Some(size), ..way.order() };
         let why = bench.refused(ErrorKind::LosesData, Command::VolumeReshape(smaller(room)));
@@ -277,12 +302,18 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         bench.refused(ErrorKind::Invalid, Command::VolumeReshape(in_place));
         let order = ReshapeVolume { destroy_data: true, ..smaller(room - STRIP) };
         let told = reshape(&mut bench, ReshapeVolume { dry_run: true, ..order.clone() });
-        assert_eq!((told.to.capacity_bytes, bench.show("data").capacity_bytes), (room - STRIP, bytes));
+        assert_eq!(
+            (told.to.capacity_bytes, bench.show("data").capacity_bytes),
+            (room - STRIP, bytes)
+        );
         reshape(&mut bench, order.clone());
         assert_eq!(bench.show("data").capacity_bytes, room - STRIP);
         let behind = bench.try_read("data", room - STRIP, 4096).expect_err("it is given up");
         assert_eq!(behind.kind, platform::IoErrorKind::Invalid);
-        bench.try_write("data", room - STRIP, 1, 4096).expect("no stall").expect_err("it is given up");
+        bench
+            .try_write("data", room - STRIP, 1, 4096)
+            .expect("no stall")
+            .expect_err("it is given up");
         let id = task(&mut bench).task;
         bench.ask(Command::TaskStop { task: id }).unwrap();
         bench.wait(5);
@@ -309,7 +340,11 @@ fn drives_that_cannot_be_removed_are_refused_with_the_nearest_way() {
         (remove(&["b"]), "'softroc drive replace b --with d'"),
         (remove(&["b", "d"]), "'softroc drive replace b --with c'"),
         (remove(&["e"]), "drive e does not belong to 'data'; 'softroc volume show data'"),
-        (ReshapeVolume { add: vec!["e".into()], ..remove(&["d"]) }, "volume migrate data --remove d"),
+        (
+            ReshapeVolume { add: vec!["e".into()], ..remove(&["d"]) },
+            "volume migrate data --remove \
+            d",
+        ),
         (remove(&["c", "d"]), "at least"),
     ];
     for (order, expected) in refused {
@@ -344,7 +379,8 @@ fn a_drive_that_fails_when_it_is_about_to_go_is_not_missed() {
     let prepare = || {
         let mut bench = prepared(way, 1, MIB + (128 << 10), Some(MIB));
         let write_hole = Some(WriteHole::Resync);
-        let policy = controller::SetPolicy { volume: "data".into(), write_hole, ..Default::default() };
+        let policy =
+            controller::SetPolicy { volume: "data".into(), write_hole, ..Default::default() };
         bench.ask(Command::VolumePolicy(policy)).expect("without a journal");
         bench.settle("data");
         writer(&bench);

@@ -2,7 +2,9 @@
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
-use crate::reshape::{STRIP, Way, arrive, byte, expect_content, expect_redundancy, flush, order, reshape};
+use crate::reshape::{
+    STRIP, Way, arrive, byte, expect_content, expect_redundancy, flush, order, reshape,
+};
 use controller::{Command, ErrorKind, Reply, ReshapeVolume, VolumeState};
 use std::cell::Cell;
 
@@ -41,7 +43,11 @@ fn levels_with_spans_and_spares_are_reached_and_left() {
         let told = reshape(&mut bench, order(way));
         arrive(&mut bench);
         let shown = bench.show("data");
-        assert_eq!((shown.level.as_str(), shown.capacity_bytes), (way.to, told.to.capacity_bytes), "{way:?}");
+        assert_eq!(
+            (shown.level.as_str(), shown.capacity_bytes),
+            (way.to, told.to.capacity_bytes),
+            "{way:?}"
+        );
         assert_eq!(
             shown.spans,
             if way.to.ends_with("50") || way.to.ends_with("60") { 2 } else { 1 },
@@ -80,12 +86,17 @@ fn they_are_interrupted_anywhere_and_lose_nothing() {
             arrive(bench);
             expect_content(bench, bytes.get());
             let info = bench.show("data");
-            if info.drives.len() == way.drives.len() && info.level == way.from && way.to != way.from {
+            if info.drives.len() == way.drives.len() && info.level == way.from && way.to != way.from
+            {
                 reshape(bench, ReshapeVolume { destroy_data: true, ..order(way) });
                 arrive(bench);
             }
             let info = bench.show("data");
-            assert_eq!((info.level.as_str(), info.state), (way.to, VolumeState::Optimal), "event {event}");
+            assert_eq!(
+                (info.level.as_str(), info.state),
+                (way.to, VolumeState::Optimal),
+                "event {event}"
+            );
             expect_content(bench, bytes.get());
             expect_redundancy(bench, bytes.get());
         });
@@ -119,16 +130,21 @@ fn a_drive_that_is_lost_on_the_way_is_rebuilt_in_the_end() {
 /// The same number of drives holds less data at a level with more redundancy.
 #[test]
 fn what_has_no_room_is_refused_with_the_nearest_way() {
-    for (from, to, drives) in
-        [("raid5", "raid50", &NAMES[..6]), ("raid6", "raid60", &NAMES[..]), ("raid5", "raid5ee", &NAMES[..4])]
-    {
+    for (from, to, drives) in [
+        ("raid5", "raid50", &NAMES[..6]),
+        ("raid6", "raid60", &NAMES[..]),
+        ("raid5", "raid5ee", &NAMES[..4]),
+    ] {
         let mut bench = Bench::in_order(9, 1, 0);
         bench.add_drives(&NAMES, 32 * MIB + MIB);
         bench.boot(&NAMES);
         bench.create("data", from, drives);
         bench.settle("data");
-        let order =
-            ReshapeVolume { volume: "data".into(), level: Some(to.into()), ..ReshapeVolume::default() };
+        let order = ReshapeVolume {
+            volume: "data".into(),
+            level: Some(to.into()),
+            ..ReshapeVolume::default()
+        };
         let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(order));
         assert!(why.contains("add drives with --add"), "{why}");
     }

@@ -2,8 +2,12 @@
 
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, MIB};
-use crate::reshape::{STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape, task};
-use controller::{Command, CreateVolume, ErrorKind, ReshapeInfo, ReshapeVolume, TaskState, VolumeState};
+use crate::reshape::{
+    STRIP, arrive, byte, expect_content, expect_redundancy, flush, reshape, task,
+};
+use controller::{
+    Command, CreateVolume, ErrorKind, ReshapeInfo, ReshapeVolume, TaskState, VolumeState,
+};
 use std::cell::Cell;
 
 /// Labels, maps and journals.
@@ -43,7 +47,10 @@ pub fn beside(other: &'static str, size: u64) -> impl FnOnce(&mut CreateVolume) 
 }
 
 fn written(bench: &Bench, drives: &[&str]) -> u64 {
-    drives.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
+    drives
+        .iter()
+        .map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes)
+        .sum()
 }
 
 const SHAPES: [(&str, &[&str]); 9] = [
@@ -82,8 +89,16 @@ fn a_volume_gets_all_there_is_and_its_bytes_stay_where_they_are() {
         }
         arrive(&mut bench);
         let after = bench.show("data");
-        assert_eq!((after.capacity_bytes, &after.uuid), (told.to.capacity_bytes, &before.0.uuid), "{level}");
-        assert_eq!((after.state, task(&mut bench).state), (VolumeState::Optimal, TaskState::Done), "{level}");
+        assert_eq!(
+            (after.capacity_bytes, &after.uuid),
+            (told.to.capacity_bytes, &before.0.uuid),
+            "{level}"
+        );
+        assert_eq!(
+            (after.state, task(&mut bench).state),
+            (VolumeState::Optimal, TaskState::Done),
+            "{level}"
+        );
         expect_content(&mut bench, bytes);
         expect_redundancy(&mut bench, bytes);
         bench.write("data", after.capacity_bytes - STRIP, 7, STRIP);
@@ -219,7 +234,8 @@ fn larger_drives_that_replaced_the_others_are_used_as_a_whole() {
     bench.settle("data");
     bench.add_drives(&["x", "y", "z"], TAIL + 256 * MIB);
     for (drive, with) in drives.into_iter().zip(["x", "y", "z"]) {
-        let replace = Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: true };
+        let replace =
+            Command::DriveReplace { drive: drive.into(), with: with.into(), destroy_data: true };
         bench.ask(replace).expect("the drive is replaced");
         for _ in 0..100 {
             bench.wait(1);

@@ -41,7 +41,10 @@ fn of(label: &Label, name: &str) -> VolumeLabel {
 /// Continues until the label of one of the first drives meets the condition.
 fn until(bench: &mut Bench, is_so: impl Fn(&Label) -> bool) {
     for _ in 0..100_000 {
-        if ["a", "b", "c"].iter().any(|drive| label(bench, drive).is_some_and(|label| is_so(&label))) {
+        if ["a", "b", "c"]
+            .iter()
+            .any(|drive| label(bench, drive).is_some_and(|label| is_so(&label)))
+        {
             return;
         }
         bench.sim.step();
@@ -75,8 +78,9 @@ fn begin(scene: Scene) -> Bench {
 /// had failed. The next start refused the volume, though its old drives had all of its data.
 #[test]
 fn a_volume_is_served_whose_new_drive_went_out_by_the_change_that_says_that_it_has_begun() {
-    for (scene, how) in
-        [FOLLOWS, LEADS].into_iter().flat_map(|scene| [(scene, End::Killed), (scene, End::PowerCut)])
+    for (scene, how) in [FOLLOWS, LEADS]
+        .into_iter()
+        .flat_map(|scene| [(scene, End::Killed), (scene, End::PowerCut)])
     {
         let (name, mut begun, mut out) = (scene.names().last().expect("some"), 0, 0);
         for later in (0..240).step_by(13) {
@@ -89,7 +93,8 @@ fn a_volume_is_served_whose_new_drive_went_out_by_the_change_that_says_that_it_h
             end(&mut bench, how);
             let says = label(&bench, "a").expect("the drive has a label");
             begun += u64::from(has_begun(&says, name));
-            let is_out = |slot: usize| says.member.get(slot).is_some_and(|d| d.state != MemberState::Online);
+            let is_out =
+                |slot: usize| says.member.get(slot).is_some_and(|d| d.state != MemberState::Online);
             out += u64::from(has_begun(&says, name) && is_out(3));
             bench.boot(&[]);
             bench.wait(2);
@@ -103,7 +108,8 @@ fn a_volume_is_served_whose_new_drive_went_out_by_the_change_that_says_that_it_h
             expect_content(&mut bench, scene, SIZE);
             // A replacement solves it.
             if name == "more" {
-                let spare = AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
+                let spare =
+                    AddSpare { drive: "f".into(), destroy_data: true, ..AddSpare::default() };
                 bench.ask(Command::SpareAdd(spare)).expect("the spare is added");
                 bench.wait(60);
             } else {
@@ -114,7 +120,10 @@ fn a_volume_is_served_whose_new_drive_went_out_by_the_change_that_says_that_it_h
             expect_content(&mut bench, scene, SIZE);
             assert_eq!(lies_on(&bench, name), 4, "{what}");
         }
-        assert!(begun > 2 && out > 2, "{name}, {how:?}: {begun} had begun, {out} without the drive");
+        assert!(
+            begun > 2 && out > 2,
+            "{name}, {how:?}: {begun} had begun, {out} without the drive"
+        );
     }
 }
 
@@ -145,7 +154,10 @@ fn a_start_takes_back_what_cannot_go_on_and_its_tasks_say_so() {
         let (shown, task) = (bench.show(name), task_of(&mut bench, name));
         assert_eq!((shown.reshape, lies_on(&bench, name)), (None, 3), "{name}");
         let why = task.reason.unwrap_or_default();
-        assert!(task.state == TaskState::Failed && why.contains("repeat the command"), "{name}: {why}");
+        assert!(
+            task.state == TaskState::Failed && why.contains("repeat the command"),
+            "{name}: {why}"
+        );
     }
     reshape(&mut bench, Scene { add: &["e"], ..scene }.order());
     arrive(&mut bench, scene);
@@ -203,8 +215,8 @@ fn a_volume_is_served_that_lost_an_old_drive_which_its_new_layout_alone_needs() 
         bench.wait(5);
         end(&mut bench, End::Killed);
         let says = of(&label(&bench, "a").expect("the drive has a label"), "data");
-        let is_lost =
-            says.lost == [1] && says.reshape.is_some_and(|at| (at.moved_bytes, at.saved_bytes) == (0, 0));
+        let is_lost = says.lost == [1]
+            && says.reshape.is_some_and(|at| (at.moved_bytes, at.saved_bytes) == (0, 0));
         lost += u64::from(is_lost);
         if !is_lost {
             continue;
@@ -216,7 +228,10 @@ fn a_volume_is_served_that_lost_an_old_drive_which_its_new_layout_alone_needs() 
                 bench.start_accepting(name);
             }
         }
-        assert_eq!((bench.show("data").reshape, bench.show("data").level.as_str()), (None, "raid5"));
+        assert_eq!(
+            (bench.show("data").reshape, bench.show("data").level.as_str()),
+            (None, "raid5")
+        );
         expect_content(&mut bench, scene, SIZE);
         // The drive works again: it gets all possibly missed writes, and holds the hosts' data.
         bench.write("data", 0, 77, STRIP);
@@ -336,7 +351,10 @@ pub fn moved(scene: Scene, size: u64, later: u64) -> Bench {
 fn works_again(bench: &mut Bench, drive: &str) {
     let ordered = bench.ask(Command::DriveOnline { drive: drive.into() });
     let state = bench.drive(drive).state;
-    assert!(ordered.is_ok() || matches!(state, DriveState::Online | DriveState::Rebuilding), "{ordered:?}");
+    assert!(
+        ordered.is_ok() || matches!(state, DriveState::Online | DriveState::Rebuilding),
+        "{ordered:?}"
+    );
 }
 
 /// Two new drives were removed by one label update, after data had moved, and one of them had
@@ -345,7 +363,8 @@ fn works_again(bench: &mut Bench, drive: &str) {
 /// without end.
 #[test]
 fn a_new_drive_that_is_dead_is_replaced_when_the_volume_can_do_without_it() {
-    let scene = Scene { volumes: &[("data", "raid5"), ("more", "raid5")], add: &["d", "e"], ..ADDS };
+    let scene =
+        Scene { volumes: &[("data", "raid5"), ("more", "raid5")], add: &["d", "e"], ..ADDS };
     let (size, mut lost) = (48 * STRIP, 0);
     for later in (0..200).step_by(23) {
         let mut bench = moved(scene, size, later);
@@ -378,7 +397,11 @@ fn a_new_drive_that_is_dead_is_replaced_when_the_volume_can_do_without_it() {
         bench.wait(20);
         for name in scene.names() {
             bench.settle(name);
-            assert_eq!((bench.show(name).state, lies_on(&bench, name)), (VolumeState::Optimal, 5), "{name}");
+            assert_eq!(
+                (bench.show(name).state, lies_on(&bench, name)),
+                (VolumeState::Optimal, 5),
+                "{name}"
+            );
         }
         bench.ask(crate::common::take_offline("b")).expect("one failure is tolerated");
         expect_content(&mut bench, scene, size);

@@ -42,7 +42,10 @@ fn size() -> ByteCount {
 /// Six disks, each at its own port.
 fn machine() -> ServerSpec {
     ServerSpec {
-        controller: Catalog::builtin().controller("HBA").expect("the model is in the catalog").clone(),
+        controller: Catalog::builtin()
+            .controller("HBA")
+            .expect("the model is in the catalog")
+            .clone(),
         drives: vec![disk(); NAMES.len()],
         log: Vec::new(),
         drive_cache: None,
@@ -65,7 +68,8 @@ fn disks(seed: u64) -> Disks {
         forgets_below: ByteOffset(size.0 - 32 * MIB),
         ..DriveOptions::sized(size)
     };
-    let options = SimOptions { order: Order::Fifo, memory: MEMORY, file_drives, ..SimOptions::seeded(seed) };
+    let options =
+        SimOptions { order: Order::Fifo, memory: MEMORY, file_drives, ..SimOptions::seeded(seed) };
     let mut bench = Bench::in_order(seed, 1, 0);
     bench.sim = Sim::new(options);
     let server = Server::new(&bench.sim.handle(), &machine());
@@ -124,7 +128,10 @@ impl Disks {
             while moved == before {
                 let until = self.bench.sim.now() + Duration::from_millis(5);
                 self.bench.sim.run_until(until).expect("no stall");
-                assert!(until.ns < LAST.as_nanos() as u64, "no progress of the reshape at {before}");
+                assert!(
+                    until.ns < LAST.as_nanos() as u64,
+                    "no progress of the reshape at {before}"
+                );
                 moved = self.moved();
             }
         }
@@ -179,7 +186,10 @@ fn an_idle_volume_is_moved_at_the_rate_at_which_its_disks_copy() {
         // The first windows are saved first, and are small until there is space for larger ones.
         while disks.moved() < 1536 * MIB {
             disks.bench.wait(1);
-            assert!(disks.bench.sim.now().ns < LAST.as_nanos() as u64, "no progress of the reshape");
+            assert!(
+                disks.bench.sim.now().ns < LAST.as_nanos() as u64,
+                "no progress of the reshape"
+            );
         }
         let (began, before) = disks.after_windows(1);
         let (ended, after) = disks.after_windows(6);
@@ -188,7 +198,8 @@ fn an_idle_volume_is_moved_at_the_rate_at_which_its_disks_copy() {
         let could = 1.0 / (1.0 / 3.0 / reads + 1.0 / 4.0 / writes);
         let does = moved / (ended - began);
         println!(
-            "RAID 5 of 4 to {way:?}: {:.0} MiB/s; disks that read {:.0} and write {:.0} MiB/s could do {:.0}: {:.2}",
+            "RAID 5 of 4 to {way:?}: {:.0} MiB/s; disks that read {:.0} and write {:.0} MiB/s \
+                could do {:.0}: {:.2}",
             does / MIB as f64,
             reads / MIB as f64,
             writes / MIB as f64,
@@ -252,12 +263,16 @@ fn hosts_beside_a_move_wait_hardly_longer() {
         let moved = disks.moved() - before;
         let (beside, requests_beside) = p99(&waits);
         println!(
-            "RAID 5 of 4 to {way:?} beside a database: p99 {beside:.1} ms, {without:.1} ms without it: {:.2}; {requests_beside} requests, and \
-             {requests} without it; {:.1} MiB/s are moved",
+            "RAID 5 of 4 to {way:?} beside a database: p99 {beside:.1} ms, {without:.1} ms \
+             without it: {:.2}; {requests_beside} requests, and {requests} without it; {:.1} \
+             MiB/s are moved",
             beside / without,
             moved as f64 / MIB as f64 / MEASURED as f64
         );
         assert!(moved > 0, "{way:?}: the reshape proceeds under host I/O");
-        assert!(beside <= 1.5 * without, "{way:?}: p99 of {beside} ms, and {without} ms without the reshape");
+        assert!(
+            beside <= 1.5 * without,
+            "{way:?}: p99 of {beside} ms, and {without} ms without the reshape"
+        );
     }
 }

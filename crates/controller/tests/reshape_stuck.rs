@@ -53,7 +53,8 @@ fn begun(way: Way, steps: u64) -> (Bench, u64) {
 /// The task of a reshape, if it has not ended.
 fn moving(bench: &mut Bench) -> Option<u64> {
     let Ok(Reply::Tasks { tasks }) = bench.ask(Command::TaskList {}) else { panic!("tasks") };
-    let moves = |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
+    let moves =
+        |task: &&controller::TaskInfo| task.kind == TaskKind::Reshape && !task.state.is_over();
     tasks.iter().find(moves).map(|task| task.task)
 }
 
@@ -146,8 +147,11 @@ fn a_paused_task_moves_a_saved_window_when_the_volume_is_started() {
         assert_eq!(bench.show("data").state, VolumeState::Offline);
         ["b", "c"].iter().for_each(|name| bench.sim.drive(name).unwrap().come_back());
         // The volume is started automatically, as missing drives are just retried.
-        let start =
-            Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: true };
+        let start = Command::VolumeStart {
+            volume: "data".into(),
+            accept_stale_parity: false,
+            degraded: true,
+        };
         let started = bench.ask(start);
         assert_ne!(bench.show("data").state, VolumeState::Offline, "{started:?}");
         saved += 1;
@@ -166,7 +170,11 @@ fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
     for steps in (600..3000).step_by(75) {
         let (mut bench, bytes) = begun(WAYS[0], steps);
         let Some(task) = moving(&mut bench) else { continue };
-        bench.sim.drive("a").unwrap().fail_next(u64::MAX, Some("write"), platform::IoErrorKind::OutOfSpace);
+        bench.sim.drive("a").unwrap().fail_next(
+            u64::MAX,
+            Some("write"),
+            platform::IoErrorKind::OutOfSpace,
+        );
         let is_paused = bench.ask(Command::TaskPause { task }).is_ok();
         bench.wait(5);
         bench.sim.drive("a").unwrap().cancel_failures();
@@ -176,7 +184,9 @@ fn a_window_that_a_failed_record_has_left_closed_is_opened_by_a_paused_task() {
         assert_eq!(hosts.get(), (0, 0), "{steps} events");
         if is_paused && bench.show("data").reshape.is_some() {
             paused += 1;
-            bench.ask(Command::TaskResume { task }).expect("it was paused, and no other task was begun");
+            bench
+                .ask(Command::TaskResume { task })
+                .expect("it was paused, and no other task was begun");
         }
         arrive(&mut bench);
         expect_content(&mut bench, bytes);

@@ -24,7 +24,12 @@ fn online(drive: &str) -> Command {
 }
 
 fn offline(drive: &str) -> Command {
-    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
+    Command::DriveOffline {
+        drive: drive.into(),
+        accept_data_loss: false,
+        accepted: None,
+        dry_run: false,
+    }
 }
 
 fn replace(drive: &str, with: &str) -> Command {
@@ -211,7 +216,10 @@ fn a_replacement_in_place_that_is_interrupted_leaves_the_old_drive_or_the_new_on
             let info = bench.show("data");
             assert_eq!(info.state, VolumeState::Optimal, "event {event}");
             let member = info.drives[1].name.clone();
-            assert!(member == "d" || finished.is_none() && member == "b", "event {event}: {member}");
+            assert!(
+                member == "d" || finished.is_none() && member == "b",
+                "event {event}: {member}"
+            );
             for drive in ["a", "c"] {
                 bench.ask(offline(drive)).unwrap();
                 let bytes = bench.try_read("data", 0, MIB / 2).unwrap();
@@ -436,7 +444,8 @@ fn a_drive_that_cannot_take_a_place_is_refused_with_a_sentence() {
     // The failed drive may take its own slot, as a blank one.
     let why = bench.refused(ErrorKind::InUse, replace("data:1", "b"));
     assert!(why.contains("drive b is drive 1"), "{why}");
-    let destroy = Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
+    let destroy =
+        Command::DriveReplace { drive: "data:1".into(), with: "b".into(), destroy_data: true };
     let back = common::drive(bench.ask(destroy));
     assert_eq!((back.name.as_str(), back.state), ("b", DriveState::Rebuilding));
     bench.expect("data", 0, 1, MIB / 2);
@@ -447,7 +456,10 @@ fn a_drive_that_is_filled_to_replace_one_that_serves_is_dropped_when_it_fails() 
     let mut bench = bench(11, "raid5");
     bench.sim.add_drive("d", drive_options());
     let filling = common::drive(bench.ask(replace("data:1", "d")));
-    assert_eq!((filling.state, filling.slot, filling.stale_regions), (DriveState::Filling, Some(1), 1));
+    assert_eq!(
+        (filling.state, filling.slot, filling.stale_regions),
+        (DriveState::Filling, Some(1), 1)
+    );
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
     let why = bench.refused(ErrorKind::WrongState, replace("data:1", "d"));
     assert!(why.contains("is being replaced already, by d"), "{why}");
@@ -512,7 +524,10 @@ fn a_drive_is_forgotten_if_nobody_needs_it() {
     bench.sim.drive("d").unwrap().vanish();
     bench.restart(&[]);
     assert_eq!(bench.drive("d").state, DriveState::Missing);
-    assert!(matches!(bench.ask(Command::DriveForget { drive: "d".into() }), Ok(Reply::Done { .. })));
+    assert!(matches!(
+        bench.ask(Command::DriveForget { drive: "d".into() }),
+        Ok(Reply::Done { .. })
+    ));
     bench.refused(ErrorKind::NotFound, Command::DriveShow { drive: "d".into() });
     let why = bench.refused(ErrorKind::WrongState, Command::DriveForget { drive: "data:2".into() });
     assert!(why.contains("drive data:2 is drive 2 of 'data'"), "{why}");
@@ -541,7 +556,11 @@ fn what_nobody_wrote_stays_zeroes_when_a_foreign_drive_takes_a_place() {
         assert_eq!(info.state, VolumeState::Optimal, "{level}: nothing to rebuild");
         bench.expect("data", 0, 0, capacity);
         bench.write("data", MIB / 4, 5, 5000);
-        assert_eq!(bench.show("data").state, VolumeState::Optimal, "{level}: no write happened without it");
+        assert_eq!(
+            bench.show("data").state,
+            VolumeState::Optimal,
+            "{level}: no write happened without it"
+        );
         let look = |bench: &mut Bench| {
             bench.expect("data", 0, 0, MIB / 4);
             bench.expect("data", MIB / 4, 5, 5000);
@@ -569,15 +588,23 @@ fn an_operators_word_waits_until_every_failure_is_recorded() {
     bench.create_resyncing("data", "raid6", &["a", "b", "c", "d"]);
     bench.settle("data");
     bench.write("data", 0, 1, STRIPE);
-    let accept =
-        || Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: false };
+    let accept = || Command::VolumeStart {
+        volume: "data".into(),
+        accept_stale_parity: true,
+        degraded: false,
+    };
     let fill = |bench: &Bench, drives: &[&str]| {
         for drive in drives {
-            bench.sim.drive(drive).unwrap().fail_next(10_000, Some("write"), IoErrorKind::OutOfSpace);
+            bench.sim.drive(drive).unwrap().fail_next(
+                10_000,
+                Some("write"),
+                IoErrorKind::OutOfSpace,
+            );
         }
     };
-    let free =
-        |bench: &Bench| DRIVES.iter().for_each(|drive| bench.sim.drive(drive).unwrap().cancel_failures());
+    let free = |bench: &Bench| {
+        DRIVES.iter().for_each(|drive| bench.sim.drive(drive).unwrap().cancel_failures())
+    };
     // The region of the failed write is unsynced, and a drive is out.
     fill(&bench, &["a", "c", "d"]);
     bench.sim.drive("b").unwrap().vanish();

@@ -39,10 +39,12 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     bench.boot(&["a", "b", "c"]);
     let a = bench.sim.drive("a").unwrap();
     bench.sim.add_twin(&a, "twin");
-    let end =
-        |drive: &platform_sim::SimDrive| drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096));
+    let end = |drive: &platform_sim::SimDrive| {
+        drive.read_true(ByteOffset(drive.size().0 - 4096), ByteCount(4096))
+    };
     let before = end(&a);
-    for order in [create("data", "raid1", &["a", "twin"]), create("data", "raid5", &["b", "a", "c", "twin"])]
+    for order in
+        [create("data", "raid1", &["a", "twin"]), create("data", "raid5", &["b", "a", "c", "twin"])]
     {
         let error = bench.ask(order).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
@@ -50,8 +52,11 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     }
     let drives = drives(&mut bench);
     assert!(drives.iter().all(|drive| drive.state == DriveState::Unused), "{drives:?}");
-    let log =
-        Command::LogAdd { drives: vec!["a".into(), "twin".into()], destroy_data: false, same_disk_ok: true };
+    let log = Command::LogAdd {
+        drives: vec!["a".into(), "twin".into()],
+        destroy_data: false,
+        same_disk_ok: true,
+    };
     let error = bench.ask(log).unwrap_err();
     assert!(error.message.contains("are the same storage"), "{error}");
     assert_eq!(end(&a), before, "the old content is restored");
@@ -67,7 +72,10 @@ fn two_doors_to_one_storage_are_noticed_before_labels_are_written() {
     };
     let error = bench.ask(Command::VolumeCreate(order)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InUse, "{error}");
-    assert!(error.message.contains("drive twin has the label of drive a, which is in use"), "{error}");
+    assert!(
+        error.message.contains("drive twin has the label of drive a, which is in use"),
+        "{error}"
+    );
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
     bench.expect("data", 0, 1, LEN);
@@ -123,7 +131,10 @@ fn a_second_path_is_listed_and_not_used_until_the_first_is_gone() {
     let volume = bench.show("data");
     assert_eq!(volume.state, VolumeState::Optimal, "{:?}", volume.reasons);
     let paths = ["sda", "sdb"].map(|name| bench.drive(name).state);
-    assert!(paths.contains(&DriveState::Online) && paths.contains(&DriveState::Refused), "{paths:?}");
+    assert!(
+        paths.contains(&DriveState::Online) && paths.contains(&DriveState::Refused),
+        "{paths:?}"
+    );
     bench.expect("data", 0, 1, LEN);
 }
 
@@ -151,7 +162,8 @@ fn an_order_uses_what_is_at_a_path_now() {
     let mut bench = Bench::in_order(4, 2, 4);
     bench.boot(&["a", "b", "c"]);
     bench.sim.drive("a").unwrap().delete_file();
-    let new = bench.sim.add_drive("a", DriveOptions { size: ByteCount(80 * MIB), ..drive_options() });
+    let new =
+        bench.sim.add_drive("a", DriveOptions { size: ByteCount(80 * MIB), ..drive_options() });
     bench.create("data", "raid1", &["a", "b"]);
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
@@ -161,8 +173,8 @@ fn an_order_uses_what_is_at_a_path_now() {
     assert!(new.stats().started > 0);
     // A deleted file without a new one in its place is missing.
     bench.sim.drive("c").unwrap().delete_file();
-    let error =
-        bench.ask(Command::SpareAdd(controller::AddSpare { drive: "c".into(), ..Default::default() }));
+    let error = bench
+        .ask(Command::SpareAdd(controller::AddSpare { drive: "c".into(), ..Default::default() }));
     assert_eq!(error.unwrap_err().kind, ErrorKind::Unavailable);
 }
 
@@ -182,8 +194,11 @@ fn a_drive_a_little_smaller_takes_part() {
     bench.write("data", 0, 1, LEN);
     bench.settle("data");
     bench.ask(fail_drive("y")).unwrap();
-    let replace =
-        |with: &str| Command::DriveReplace { drive: "data:1".into(), with: with.into(), destroy_data: false };
+    let replace = |with: &str| Command::DriveReplace {
+        drive: "data:1".into(),
+        with: with.into(),
+        destroy_data: false,
+    };
     assert_eq!(bench.ask(replace("less")).unwrap_err().kind, ErrorKind::Invalid);
     bench.ask(replace("fits")).unwrap();
     (0..100).find(|_| {
@@ -215,7 +230,9 @@ fn sizes_are_rounded_as_an_operator_says() {
     };
     let mut used = |coercion| match bench.ask(order(coercion)) {
         Ok(Reply::Volume { volume, .. }) => {
-            bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).unwrap();
+            bench
+                .ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+                .unwrap();
             volume.member_bytes
         }
         other => panic!("{other:?}"),

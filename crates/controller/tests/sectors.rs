@@ -22,7 +22,11 @@ fn bench() -> Bench {
 }
 
 fn set(bench: &mut Bench, volume: &str, format: SectorFormat) -> Vec<String> {
-    let set = SetPolicy { volume: volume.to_owned(), sector_format: Some(format), ..SetPolicy::default() };
+    let set = SetPolicy {
+        volume: volume.to_owned(),
+        sector_format: Some(format),
+        ..SetPolicy::default()
+    };
     match bench.ask(Command::VolumePolicy(set)) {
         Ok(Reply::Volume { notes, .. }) => notes,
         other => panic!("{other:?}"),
@@ -40,8 +44,11 @@ fn sizes(geometry: &TargetGeometry) -> (u64, u64, u64) {
 }
 
 fn about(volume: &VolumeInfo) -> (String, String) {
-    let policy =
-        volume.policies.iter().find(|policy| policy.name == "sector").expect("the sizes are advertised");
+    let policy = volume
+        .policies
+        .iter()
+        .find(|policy| policy.name == "sector")
+        .expect("the sizes are advertised");
     (policy.configured.clone(), policy.reason.clone())
 }
 
@@ -117,7 +124,11 @@ fn writes_that_are_not_aligned_are_told_of_once_and_only_where_drives_have_large
     let events = bench.events();
     let told: Vec<_> = events.iter().filter(|event| event.text.contains(text)).collect();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].text.starts_with("1000 of the last 1000 host writes to 'large'"), "{:?}", told[0]);
+    assert!(
+        told[0].text.starts_with("1000 of the last 1000 host writes to 'large'"),
+        "{:?}",
+        told[0]
+    );
     assert!(about(&bench.show("large")).1.contains("are not aligned"));
     assert!(!about(&bench.show("small")).1.contains("are not aligned"));
     round(&mut bench, 63 * 512);

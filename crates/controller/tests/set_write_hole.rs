@@ -4,7 +4,9 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
-use controller::{Command, CreateVolume, ErrorKind, Explain, Reply, SetPolicy, VolumeState, WriteHole};
+use controller::{
+    Command, CreateVolume, ErrorKind, Explain, Reply, SetPolicy, VolumeState, WriteHole,
+};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -18,14 +20,17 @@ fn set(volume: &str, write_hole: WriteHole) -> Command {
 /// The configured and the effective setting.
 fn write_hole(bench: &mut Bench, volume: &str) -> (String, String) {
     let policies = bench.show(volume).policies;
-    let policy = policies.iter().find(|policy| policy.name == "write-hole").expect("the policy is listed");
+    let policy =
+        policies.iter().find(|policy| policy.name == "write-hole").expect("the policy is listed");
     (policy.configured.clone(), policy.current.clone())
 }
 
 fn prepared(seed: u64, shards: usize, how: WriteHole) -> Bench {
     let mut bench = Bench::in_order(seed, shards, 3);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_hole = Some(how)).expect("created");
+    bench
+        .create_with("data", "raid5", &DRIVES, |wanted| wanted.write_hole = Some(how))
+        .expect("created");
     bench.write("data", 0, OLD, ALL);
     let volume = bench.shards[0].volume_named("data").expect("the volume is online");
     bench.sim.run(async move { volume.flush().await }).expect("it ends").expect("flushed");
@@ -144,7 +149,8 @@ fn the_journals_writes_are_explained() {
     let mut bench = prepared(4, 1, WriteHole::Journal);
     let explain = |bench: &mut Bench, operation: &str, at: u64, size: u64| {
         let (volume, operation) = (Some("data".to_owned()), operation.to_owned());
-        let asked = Explain { volume, operation, offset_bytes: at, size_bytes: size, ..Explain::default() };
+        let asked =
+            Explain { volume, operation, offset_bytes: at, size_bytes: size, ..Explain::default() };
         match bench.ask(Command::Explain(asked)) {
             Ok(Reply::Explained { text, explanation }) => (text, explanation),
             other => panic!("{other:?}"),
@@ -155,7 +161,10 @@ fn the_journals_writes_are_explained() {
     assert!(text.contains("2 durable writes of a record of 20 KiB (40 KiB)"), "{text}");
     assert_eq!(json["journal"]["bytes_written"], 40960);
     assert_eq!(json["stripes"][0]["journal"]["writes"], 2);
-    assert!(json["journal"]["flush_after_bytes"].as_u64().is_some_and(|bytes| bytes >= 128 << 10), "{json}");
+    assert!(
+        json["journal"]["flush_after_bytes"].as_u64().is_some_and(|bytes| bytes >= 128 << 10),
+        "{json}"
+    );
     let (text, json) = explain(&mut bench, "write", 2 * STRIP, 2 * STRIP);
     assert!(text.contains("no record; a full stripe needs none"), "{text}");
     assert_eq!(json["journal"]["writes"], 0);
@@ -185,13 +194,17 @@ fn a_record_is_as_long_as_was_explained() {
         other => panic!("{other:?}"),
     };
     let written = |bench: &Bench| -> u64 {
-        DRIVES.iter().map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes).sum()
+        DRIVES
+            .iter()
+            .map(|name| bench.sim.drive(name).expect("the drive exists").stats().written_bytes)
+            .sum()
     };
     // The first write marks its region, the second one is measured.
     bench.write("data", 2 * STRIP - 4096, 8, 8192);
     let before = written(&bench);
     bench.write("data", 2 * STRIP - 4096, 9, 8192);
-    let both = json["cost"]["bytes_written"].as_u64().zip(json["journal"]["bytes_written"].as_u64());
+    let both =
+        json["cost"]["bytes_written"].as_u64().zip(json["journal"]["bytes_written"].as_u64());
     assert_eq!(Some(written(&bench) - before), both.map(|(plan, journal)| plan + journal));
 }
 
@@ -203,7 +216,9 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let sized = |wanted: &mut CreateVolume| {
         (wanted.size_bytes, wanted.write_hole) = (Some(MIB), Some(WriteHole::Resync));
     };
-    bench.create_with("mirror", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB)).expect("made");
+    bench
+        .create_with("mirror", "raid1", &DRIVES, |wanted| wanted.size_bytes = Some(MIB))
+        .expect("made");
     let why = bench.refused(ErrorKind::Invalid, set("mirror", WriteHole::Journal));
     assert!(why.contains("no parity"), "{why}");
     bench.create_with("last", "raid5", &DRIVES, sized).expect("there is space");
@@ -221,7 +236,10 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     }
     assert!(others > 0);
     let why = bench.refused(ErrorKind::OutOfSpace, set("last", WriteHole::Journal));
-    assert!(why.contains(&format!("{others} other volume")) && why.contains("--write-hole resync"), "{why}");
+    assert!(
+        why.contains(&format!("{others} other volume")) && why.contains("--write-hole resync"),
+        "{why}"
+    );
     assert_eq!(write_hole(&mut bench, "last"), ("resync".into(), "resync".into()));
     bench.ask(set("other0", WriteHole::Resync)).expect("the journal is given up");
     bench.ask(set("last", WriteHole::Journal)).expect("there is space again");

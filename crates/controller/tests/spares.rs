@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
-    AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind, TaskInfo,
-    TaskKind, TaskState, VolumeState,
+    AddSpare, Command, CoverageInfo, DriveState, ErrorKind, Reply, SetPolicy, SpareInfo, SpareKind,
+    TaskInfo, TaskKind, TaskState, VolumeState,
 };
 use platform::{Hardware, HealthScript, Instant};
 use platform_sim::DriveOptions;
@@ -93,7 +93,10 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     let mut bench = with_volume(1);
     bench.sim.add_drive("s", drive_options());
     let (spare, notes) = add_spare(&mut bench, "s");
-    assert_eq!((spare.kind, spare.covers, notes), (SpareKind::Global, vec!["data".to_owned()], vec![]));
+    assert_eq!(
+        (spare.kind, spare.covers, notes),
+        (SpareKind::Global, vec!["data".to_owned()], vec![])
+    );
     fail(&mut bench, "b");
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 1).0, "s");
@@ -111,7 +114,11 @@ fn a_spare_takes_the_place_of_a_drive_that_failed_and_is_rebuilt() {
     until_optimal(&mut bench);
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
     assert_eq!((rebuild.state, rebuild.percent), (TaskState::Done, 100));
-    assert!(bench.has_event("the rebuild of drive s of 'data' is complete"), "{:?}", bench.events());
+    assert!(
+        bench.has_event("the rebuild of drive s of 'data' is complete"),
+        "{:?}",
+        bench.events()
+    );
     // The same after a restart: the labels have the slots.
     bench.restart(&[]);
     assert_eq!(in_slot(&mut bench, 1), ("s".to_owned(), DriveState::Online));
@@ -135,7 +142,11 @@ fn a_paused_rebuild_ends_when_another_drive_takes_its_slot() {
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
     bench.ask(Command::TaskPause { task: rebuild.task }).unwrap();
     bench.wait(1);
-    assert_eq!(tasks(&mut bench, TaskKind::Rebuild)[0].state, TaskState::Paused, "before the task was done");
+    assert_eq!(
+        tasks(&mut bench, TaskKind::Rebuild)[0].state,
+        TaskState::Paused,
+        "before the task was done"
+    );
     fail(&mut bench, "s");
     bench.write("data", 0, 8, 256 << 10);
     bench.wait(2);
@@ -186,8 +197,12 @@ fn what_a_spare_took_over_goes_back_and_it_is_a_spare_again() {
     bench.create("data", "raid5", &["a", "b", "old"]);
     bench.write("data", 0, 9, 512 << 10);
     bench.settle("data");
-    let dedicated =
-        AddSpare { drive: "s".into(), volumes: vec!["data".into()], revertible: true, ..AddSpare::default() };
+    let dedicated = AddSpare {
+        drive: "s".into(),
+        volumes: vec!["data".into()],
+        revertible: true,
+        ..AddSpare::default()
+    };
     add(&mut bench, dedicated);
     bench.sim.drive("old").unwrap().fail_now();
     bench.write("data", 0, 9, 64 << 10);
@@ -202,12 +217,20 @@ fn what_a_spare_took_over_goes_back_and_it_is_a_spare_again() {
             break;
         }
     }
-    assert_eq!(in_slot(&mut bench, 2), ("new".to_owned(), DriveState::Online), "{:?}", bench.events());
+    assert_eq!(
+        in_slot(&mut bench, 2),
+        ("new".to_owned(), DriveState::Online),
+        "{:?}",
+        bench.events()
+    );
     bench.wait(1);
     let back = tasks(&mut bench, TaskKind::Copyback).remove(0);
     assert_eq!((back.state, back.drive.as_deref()), (TaskState::Done, Some("new")));
     let (listed, _) = spares(&mut bench);
-    assert_eq!((listed[0].drive.as_str(), listed[0].dedicated_to.clone()), ("s", vec!["data".to_owned()]));
+    assert_eq!(
+        (listed[0].drive.as_str(), listed[0].dedicated_to.clone()),
+        ("s", vec!["data".to_owned()])
+    );
     // The array has no trace of it, whichever host reads the labels.
     bench.restart(&[]);
     bench.settle("data");
@@ -223,7 +246,8 @@ fn spares_are_what_they_are_after_a_restart() {
     bench.sim.add_drive("s", drive_options());
     bench.sim.add_drive("t", drive_options());
     add_spare(&mut bench, "s");
-    let dedicated = AddSpare { drive: "t".into(), volumes: vec!["data".into()], ..AddSpare::default() };
+    let dedicated =
+        AddSpare { drive: "t".into(), volumes: vec!["data".into()], ..AddSpare::default() };
     add(&mut bench, dedicated);
     let before = spares(&mut bench);
     assert_eq!(before.0[1].dedicated_to, ["data"]);
@@ -252,7 +276,10 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     bench.sim.add_drive("coarse", other(&|options| options.logical_sector = SectorSize::B4096));
     for drive in ["small", "turning", "coarse"] {
         let (spare, notes) = add_spare(&mut bench, drive);
-        assert!(spare.covers.is_empty() && notes[0].contains("'softroc spare list' shows why"), "{notes:?}");
+        assert!(
+            spare.covers.is_empty() && notes[0].contains("'softroc spare list' shows why"),
+            "{notes:?}"
+        );
     }
     let (_, coverage) = spares(&mut bench);
     assert_eq!((coverage[0].covered_by.len(), coverage[0].needs_rotational), (0, Some(false)));
@@ -268,7 +295,8 @@ fn what_does_not_fit_is_not_taken_and_said_why() {
     bench.wait(100);
     assert_eq!(in_slot(&mut bench, 1), ("b".to_owned(), DriveState::Failed));
     assert!(bench.has_event("no spare can replace drive b of 'data'"), "{:?}", bench.events());
-    let told = bench.events().iter().filter(|event| event.text.contains("no spare can replace")).count();
+    let told =
+        bench.events().iter().filter(|event| event.text.contains("no spare can replace")).count();
     assert_eq!(told, 1, "reported once");
     // A drive allowed by the policy is taken in the end.
     policy(&mut bench, SetPolicy { mixed_kinds: Some(true), ..SetPolicy::default() });
@@ -283,7 +311,8 @@ fn a_spare_of_other_arrays_or_elsewhere_is_not_taken() {
         bench.sim.add_drive(name, drive_options());
     }
     bench.create("more", "raid1", &["x", "y"]);
-    let dedicated = AddSpare { drive: "s".into(), volumes: vec!["more".into()], ..AddSpare::default() };
+    let dedicated =
+        AddSpare { drive: "s".into(), volumes: vec!["more".into()], ..AddSpare::default() };
     add(&mut bench, dedicated);
     fail(&mut bench, "a");
     bench.wait(2);
@@ -291,7 +320,8 @@ fn a_spare_of_other_arrays_or_elsewhere_is_not_taken() {
     fail(&mut bench, "x");
     bench.wait(2);
     assert_eq!(bench.show("more").drives[0].name, "s");
-    let same_enclosure = AddSpare { drive: "z".into(), same_enclosure: true, ..AddSpare::default() };
+    let same_enclosure =
+        AddSpare { drive: "z".into(), same_enclosure: true, ..AddSpare::default() };
     bench.sim.add_drive("z", drive_options());
     let why = bench.refused(ErrorKind::Invalid, Command::SpareAdd(same_enclosure));
     assert!(why.contains("the enclosure of drive"), "{why}");
@@ -368,7 +398,11 @@ fn a_drive_that_predicts_its_failure_is_copied_to_a_spare_while_it_serves() {
     assert_eq!(copies[0].drive.as_deref(), Some("s"));
     // It took the slot without a loss of redundancy, and the old drive is free.
     assert_eq!((copies[0].state, in_slot(&mut bench, 2).0), (TaskState::Done, "s".to_owned()));
-    assert!(!bench.events().iter().any(|event| event.text.contains("degraded")), "{:?}", bench.events());
+    assert!(
+        !bench.events().iter().any(|event| event.text.contains("degraded")),
+        "{:?}",
+        bench.events()
+    );
     assert_eq!(bench.drive("w").state, DriveState::Unused);
     // A spare that predicts its failure is not ready.
     bench.sim.add_drive("v", DriveOptions { health: Some(failing), ..drive_options() });
@@ -400,22 +434,32 @@ fn the_guard_leaves_alone_what_it_is_told_to() {
 #[test]
 fn a_blank_drive_in_the_bay_of_a_failed_one_takes_its_place() {
     let mut bench = Bench::new(10, 1, 2);
-    bench.sim.add_drive("old", DriveOptions { hardware: hardware("shelf", "3"), ..drive_options() });
+    bench
+        .sim
+        .add_drive("old", DriveOptions { hardware: hardware("shelf", "3"), ..drive_options() });
     bench.boot(&[]);
     bench.create("data", "raid5", &["a", "b", "old"]);
     bench.settle("data");
     fail(&mut bench, "old");
     bench.wait(2);
-    bench.sim.add_drive("elsewhere", DriveOptions { hardware: hardware("shelf", "4"), ..drive_options() });
+    bench.sim.add_drive(
+        "elsewhere",
+        DriveOptions { hardware: hardware("shelf", "4"), ..drive_options() },
+    );
     bench.ask(Command::DriveAdd { drive: "elsewhere".into(), size_bytes: None }).unwrap();
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 2).0, "old");
-    bench.sim.add_drive("new", DriveOptions { hardware: hardware("shelf", "3"), ..drive_options() });
+    bench
+        .sim
+        .add_drive("new", DriveOptions { hardware: hardware("shelf", "3"), ..drive_options() });
     bench.ask(Command::DriveAdd { drive: "new".into(), size_bytes: None }).unwrap();
     bench.wait(2);
     assert_eq!(in_slot(&mut bench, 2).0, "new");
     let rebuild = tasks(&mut bench, TaskKind::Rebuild).remove(0);
-    assert!(rebuild.cause.contains("drive new was inserted in the bay of drive old"), "{rebuild:?}");
+    assert!(
+        rebuild.cause.contains("drive new was inserted in the bay of drive old"),
+        "{rebuild:?}"
+    );
 }
 
 #[test]
@@ -470,7 +514,8 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     add_spare(&mut bench, "d");
     bench.sim.drive("b").expect("the drive exists").fail_now();
     drop(bench.begin_write("data", 0, 6, MIB));
-    let is_rebuilding = |bench: &mut Bench| bench.show("data").drives[1].state == DriveState::Rebuilding;
+    let is_rebuilding =
+        |bench: &mut Bench| bench.show("data").drives[1].state == DriveState::Rebuilding;
     let wait = |bench: &mut Bench, time: Duration| {
         let until = bench.sim.now() + time;
         bench.sim.run_until(until).expect("no stall");
@@ -487,7 +532,10 @@ fn a_drive_that_is_rebuilt_in_part_is_shown_so_before_its_volume_is_started() {
     bench.restart(&["a", "c", "d"]);
     let shown = bench.show("data");
     assert_eq!(shown.state, controller::VolumeState::Offline, "{:?}", shown.reasons);
-    assert_eq!((shown.drives[1].name.as_str(), shown.drives[1].state), ("d", DriveState::Rebuilding));
+    assert_eq!(
+        (shown.drives[1].name.as_str(), shown.drives[1].state),
+        ("d", DriveState::Rebuilding)
+    );
     assert!(shown.drives[1].stale_regions > 0);
     assert_eq!([0, 2].map(|slot| shown.drives[slot].state), [DriveState::Online; 2]);
 }
@@ -499,7 +547,8 @@ fn a_drive_of_a_volume_that_nobody_has_written_is_replaced() {
     let mut bench = Bench::new(30, 2, 6);
     bench.boot(&[]);
     bench.create("data", "raid6", &["a", "b", "c", "d", "e"]);
-    let replace = Command::DriveReplace { drive: "b".into(), with: "f".into(), destroy_data: false };
+    let replace =
+        Command::DriveReplace { drive: "b".into(), with: "f".into(), destroy_data: false };
     bench.ask(replace).expect("the replacement begins");
     bench.wait(60);
     assert_eq!(in_slot(&mut bench, 1), ("f".to_owned(), DriveState::Online));

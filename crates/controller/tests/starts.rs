@@ -29,11 +29,21 @@ fn a_volume_that_is_offered_anew_is_not_started_beside_that() {
         }
         // The controller gets the report a moment later.
         let looks_unserved = |bench: &mut Bench| bench.show("data").state == VolumeState::Offline;
-        assert!((0..100).any(|_| looks_unserved(&mut bench)), "seed {seed}: no concurrent start is possible");
-        let start =
-            Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+        assert!(
+            (0..100).any(|_| looks_unserved(&mut bench)),
+            "seed {seed}: no concurrent start is possible"
+        );
+        let start = Command::VolumeStart {
+            volume: "data".into(),
+            accept_stale_parity: false,
+            degraded: false,
+        };
         bench.ask(start).expect("the volume is online, whichever start did it");
-        assert_eq!(bench.count_events("'data' was started"), 0, "seed {seed}: the task attaches it again");
+        assert_eq!(
+            bench.count_events("'data' was started"),
+            0,
+            "seed {seed}: the task attaches it again"
+        );
         bench.wait(30);
         let attached: Vec<usize> = bench.shards.iter().map(|shard| shard.volumes().len()).collect();
         assert_eq!(attached, [1, 1], "seed {seed}: hosts have it again");

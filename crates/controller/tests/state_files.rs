@@ -89,7 +89,9 @@ fn put_back(bench: &mut Bench, files: &BTreeMap<String, Vec<u8>>) {
         bench.sim.put_stored(&name, None);
     }
     for number in 1..=8 {
-        FILES.iter().for_each(|file| bench.sim.put_stored(&format!("{file}.unreadable-{number}"), None));
+        FILES
+            .iter()
+            .for_each(|file| bench.sim.put_stored(&format!("{file}.unreadable-{number}"), None));
     }
     for (name, content) in files {
         bench.sim.put_stored(name, Some(content.clone()));
@@ -137,8 +139,12 @@ fn add_drive(name: &str) -> Command {
 
 fn check_every(days: u32) -> Command {
     let volume = Some("data".into());
-    let set =
-        SetSchedule { what: Scheduled::Check, volume, every_days: Some(days), ..SetSchedule::default() };
+    let set = SetSchedule {
+        what: Scheduled::Check,
+        volume,
+        every_days: Some(days),
+        ..SetSchedule::default()
+    };
     Command::TaskSchedule(set)
 }
 
@@ -163,7 +169,9 @@ struct Known {
 }
 
 fn known(bench: &mut Bench) -> Known {
-    let Ok(Reply::Volumes { volumes }) = bench.ask(Command::VolumeList {}) else { panic!("volumes") };
+    let Ok(Reply::Volumes { volumes }) = bench.ask(Command::VolumeList {}) else {
+        panic!("volumes")
+    };
     let Ok(Reply::Logs { logs, .. }) = bench.ask(Command::LogList {}) else { panic!("logs") };
     let in_use = logs.into_iter().filter(|log| log.in_use);
     let info = info(bench);
@@ -171,8 +179,14 @@ fn known(bench: &mut Bench) -> Known {
     Known {
         alarm_is_on: info.alarm.on,
         serial: info.serial,
-        drives: drives(bench).into_iter().map(|drive| (drive.name, drive.state, drive.numbers)).collect(),
-        volumes: volumes.into_iter().map(|one| (one.name, one.state, one.number, one.group)).collect(),
+        drives: drives(bench)
+            .into_iter()
+            .map(|drive| (drive.name, drive.state, drive.numbers))
+            .collect(),
+        volumes: volumes
+            .into_iter()
+            .map(|one| (one.name, one.state, one.number, one.group))
+            .collect(),
         schedules: schedules(bench)
             .into_iter()
             .map(|one| (one.on, one.every_days, one.next_unix_s))
@@ -194,7 +208,9 @@ fn prepared(seed: u64) -> Bench {
     bench.settle("gone");
     bench.sim.drive("f").expect("the drive exists").vanish();
     bench.try_write("gone", 0, 1, 4096).expect("it ends").expect("the other copy has it");
-    bench.ask(Command::VolumeDelete { volume: "gone".into(), disconnect_hosts: false }).expect("deleted");
+    bench
+        .ask(Command::VolumeDelete { volume: "gone".into(), disconnect_hosts: false })
+        .expect("deleted");
     bench.create("short", "raid1", &["g", "h"]);
     bench.settle("short");
     let bad = bench.sim.drive("h").expect("the drive exists");
@@ -202,8 +218,12 @@ fn prepared(seed: u64) -> Bench {
     bench.write("short", 0, 1, 64 << 10);
     assert_eq!(bench.drive("h").state, DriveState::Failed);
     bad.clear_write_errors();
-    bench.ask(Command::VolumeDelete { volume: "short".into(), disconnect_hosts: false }).expect("deleted");
-    bench.ask(Command::SpareAdd(AddSpare { drive: "d".into(), ..AddSpare::default() })).expect("a spare");
+    bench
+        .ask(Command::VolumeDelete { volume: "short".into(), disconnect_hosts: false })
+        .expect("deleted");
+    bench
+        .ask(Command::SpareAdd(AddSpare { drive: "d".into(), ..AddSpare::default() }))
+        .expect("a spare");
     let log = Command::LogAdd { drives: vec!["x".into()], destroy_data: false, same_disk_ok: true };
     bench.ask(log).expect("a log");
     bench.ask(check_every(14)).expect("scheduled");
@@ -244,18 +264,29 @@ fn a_damaged_file_costs_nothing_that_is_known_elsewhere() {
             bench.restart(&[]);
             let told = events_after(&mut bench, "controller.state-unreadable", last);
             assert_eq!(told.len(), 1, "{what}: {told:?}");
-            assert!(told[0].subject == file && told[0].text.contains(file), "{what}: {}", told[0].text);
+            assert!(
+                told[0].subject == file && told[0].text.contains(file),
+                "{what}: {}",
+                told[0].text
+            );
             bench.wait(30);
             let now = known(&mut bench);
             assert_eq!(now, before, "{what}");
-            assert!(health(&mut bench).findings.iter().any(|one| one.what.contains(file)), "{what}");
+            assert!(
+                health(&mut bench).findings.iter().any(|one| one.what.contains(file)),
+                "{what}"
+            );
             let aside = format!("{file}.unreadable-1");
             match damage {
                 Damage::Missing => assert_eq!(bench.sim.stored(&aside), None, "{what}"),
                 Damage::Unreadable | Damage::Folder => {
                     assert!(bench.sim.is_stored_unreadable(&aside), "{what}: the file is kept");
                 }
-                _ => assert_eq!(bench.sim.stored(&aside), dealt, "{what}: the file is kept unchanged"),
+                _ => assert_eq!(
+                    bench.sim.stored(&aside),
+                    dealt,
+                    "{what}: the file is kept unchanged"
+                ),
             }
             bench.expect("data", 0, 7, MIB / 2);
             let last = last_event(&mut bench);
@@ -291,7 +322,11 @@ fn where_no_version_can_be_read_labels_and_other_files_tell() {
         bench.sim.make_stored_unreadable(&format!("{file}.previous"), "is a directory");
         let last = files_last_event(&files);
         bench.restart(&[]);
-        assert_eq!(events_after(&mut bench, "controller.state-unreadable", last).len(), 1, "{file}");
+        assert_eq!(
+            events_after(&mut bench, "controller.state-unreadable", last).len(),
+            1,
+            "{file}"
+        );
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "{file}");
         bench.expect("data", 0, 7, MIB / 2);
         assert_eq!(info(&mut bench).serial, before.serial, "{file}");
@@ -334,8 +369,14 @@ fn damaged_files_are_kept_in_a_bounded_number() {
     bench.sim.put_stored("tasks.json", Some(vec![9; 9]));
     bench.restart(&[]);
     let why = bench.refused(ErrorKind::Failed, check_every(3));
-    assert!(why.contains("8 files of that name exist already; move tasks.json.unreadable-1"), "{why}");
-    assert!(schedules(&mut bench).iter().all(|one| one.every_days != 3), "the setting is not in effect");
+    assert!(
+        why.contains("8 files of that name exist already; move tasks.json.unreadable-1"),
+        "{why}"
+    );
+    assert!(
+        schedules(&mut bench).iter().all(|one| one.every_days != 3),
+        "the setting is not in effect"
+    );
     let told = health(&mut bench);
     assert!(told.status >= WellBeing::Warning, "{told:?}");
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -355,7 +396,8 @@ fn files_of_an_earlier_version_are_read_and_get_their_copies() {
     let before = known(&mut bench);
     bench.shut_down();
     for name in bench.sim.stored_names() {
-        let text = String::from_utf8(bench.sim.stored(&name).expect("the drive is listed")).expect("text");
+        let text =
+            String::from_utf8(bench.sim.stored(&name).expect("the drive is listed")).expect("text");
         let old = match text.starts_with("# SoftROC") {
             true => text.split_once('\n').expect("a line").1.to_owned(),
             false => text,
@@ -368,7 +410,10 @@ fn files_of_an_earlier_version_are_read_and_get_their_copies() {
     let events = bench.events();
     assert!(!events.iter().any(|event| event.code == "controller.state-unreadable"), "{events:?}");
     for file in ["drives.toml", "numbers.toml", "deleted-arrays.toml", "failed-drives.toml"] {
-        assert!(bench.sim.stored(&format!("{file}.previous")).is_some(), "{file} has a copy after the start");
+        assert!(
+            bench.sim.stored(&format!("{file}.previous")).is_some(),
+            "{file} has a copy after the start"
+        );
     }
 }
 
@@ -382,7 +427,8 @@ fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     let before = known(&mut bench);
     bench.sim.fail_stores(u64::MAX);
     let delete = Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false };
-    let check = StartTask { what: Startable::Check, volume: Some("data".into()), ..StartTask::default() };
+    let check =
+        StartTask { what: Startable::Check, volume: Some("data".into()), ..StartTask::default() };
     let orders = [
         check_every(3),
         add_drive("late"),
@@ -400,7 +446,8 @@ fn a_full_state_folder_refuses_what_is_kept_there_alone() {
     }
     let told = health(&mut bench);
     assert!(told.status >= WellBeing::Warning, "{told:?}");
-    let tells = |file: &str| told.findings.iter().any(|one| one.subject == format!("state file {file}"));
+    let tells =
+        |file: &str| told.findings.iter().any(|one| one.subject == format!("state file {file}"));
     assert!(tells("tasks.json") && tells("drives.toml"), "{told:?}");
     assert_eq!(known(&mut bench), before, "no setting is in effect");
     // State in labels still changes: a spare takes the slot of a failed drive.
@@ -484,7 +531,10 @@ fn schedules_follow_a_clock_that_is_set_right() {
             assert!(next <= latest, "{one:?} at {now}");
         }
         bench.wait(3 * day);
-        let done = tasks(&mut bench).iter().filter(|task| task.kind == controller::TaskKind::Check).count();
+        let done = tasks(&mut bench)
+            .iter()
+            .filter(|task| task.kind == controller::TaskKind::Check)
+            .count();
         assert!(done >= 1, "checked within a period: {:?}", tasks(&mut bench));
     }
 }
@@ -516,7 +566,9 @@ fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
             _ => {
                 bench.ask(common::take_offline("b")).expect("offline");
                 let (drive, with) = ("data:1".into(), "d".into());
-                bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("replaced");
+                bench
+                    .ask(Command::DriveReplace { drive, with, destroy_data: true })
+                    .expect("replaced");
                 bench.pause_ms(1);
                 tasks(&mut bench)[0].task
             }
@@ -525,11 +577,15 @@ fn a_task_whose_volume_is_deleted_ends_as_cancelled() {
             bench.ask(Command::TaskPause { task }).expect("paused");
         }
         bench.wait(2);
-        let before = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
+        let before =
+            tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
         assert!(!before.state.is_over(), "{at}: {before:?}");
-        bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
+        bench
+            .ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+            .expect("deleted");
         bench.wait(5);
-        let after = tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
+        let after =
+            tasks(&mut bench).into_iter().find(|one| one.task == task).expect("the task is listed");
         if is_shared && at == 2 {
             // The task rebuilds a drive of the array, for its other volume.
             assert!(!matches!(after.state, TaskState::Failed | TaskState::Cancelled), "{after:?}");

@@ -22,7 +22,9 @@ fn spare(drive: &str) -> Command {
 
 /// The recommended action of `health` for a drive.
 fn todo_of(bench: &mut Bench, drive: &str) -> Option<String> {
-    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else { panic!("a health reply") };
+    let Ok(Reply::Health { health }) = bench.ask(Command::Health {}) else {
+        panic!("a health reply")
+    };
     let subject = format!("drive {drive}");
     health.findings.into_iter().find(|finding| finding.subject == subject)?.todo
 }
@@ -37,10 +39,13 @@ fn a_task_whose_work_is_being_recorded_says_so_and_no_time_that_is_left() {
     bench.create("data", "raid1", &["a", "b"]);
     bench.write("data", 0, 7, 8 * MIB);
     bench.settle("data");
-    bench.ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true }).unwrap();
+    bench
+        .ask(Command::DriveReplace { drive: "b".into(), with: "c".into(), destroy_data: true })
+        .unwrap();
     let mut seen = 0;
     for _ in 0..4000 {
-        let Some(copy) = tasks(&mut bench).into_iter().find(|task| task.kind == TaskKind::Replace) else {
+        let Some(copy) = tasks(&mut bench).into_iter().find(|task| task.kind == TaskKind::Replace)
+        else {
             continue;
         };
         if copy.state.is_over() {
@@ -71,7 +76,8 @@ fn a_drive_whose_rebuild_failed_or_stands_still_is_not_said_to_be_rebuilt() {
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.sim.drive("b").unwrap().fail_next(1, Some("write"), IoErrorKind::OutOfSpace);
     bench.wait(30);
-    let rebuild = tasks(&mut bench).into_iter().find(|task| task.kind == TaskKind::Rebuild).unwrap();
+    let rebuild =
+        tasks(&mut bench).into_iter().find(|task| task.kind == TaskKind::Rebuild).unwrap();
     assert_eq!(rebuild.state, TaskState::Failed);
     let reason = bench.drive("b").reason.unwrap();
     assert!(reason.starts_with("the rebuild of drive b of 'data' failed"), "{reason}");
@@ -108,7 +114,8 @@ fn what_is_to_be_done_about_a_drive_of_a_volume_that_is_not_started_is_about_the
     bench.sim.drive("b").unwrap().vanish();
     bench.restart(&[]);
     assert_eq!(bench.show("data").state, VolumeState::Offline);
-    let replace = Command::DriveReplace { drive: "data:1".into(), with: "c".into(), destroy_data: true };
+    let replace =
+        Command::DriveReplace { drive: "data:1".into(), with: "c".into(), destroy_data: true };
     bench.refused(ErrorKind::WrongState, replace);
     assert_eq!(todo_of(&mut bench, "b").as_deref(), Some("softroc volume show data"));
     // For an online volume the advice works.
@@ -117,7 +124,10 @@ fn what_is_to_be_done_about_a_drive_of_a_volume_that_is_not_started_is_about_the
     bench.create("data", "raid1", &["a", "b"]);
     bench.settle("data");
     bench.ask(fail_drive("b")).unwrap();
-    assert_eq!(todo_of(&mut bench, "b").as_deref(), Some("softroc drive replace data:1 --with NEW-DRIVE"));
+    assert_eq!(
+        todo_of(&mut bench, "b").as_deref(),
+        Some("softroc drive replace data:1 --with NEW-DRIVE")
+    );
     bench
         .ask(Command::DriveReplace { drive: "data:1".into(), with: "c".into(), destroy_data: true })
         .unwrap();
@@ -139,7 +149,9 @@ fn a_spare_is_not_blamed_for_what_an_array_cannot_record() {
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
     let drive = bench.drive("c");
     assert_eq!((drive.state, drive.reason), (DriveState::Spare, None), "the spare is usable again");
-    let Ok(Reply::Spares { spares, .. }) = bench.ask(Command::SpareList {}) else { panic!("a health reply") };
+    let Ok(Reply::Spares { spares, .. }) = bench.ask(Command::SpareList {}) else {
+        panic!("a health reply")
+    };
     assert!(spares[0].ready, "{spares:?}");
     let said = bench.count_events("but this failed: ");
     assert_eq!(said, 1, "{:?}", bench.events());
@@ -186,7 +198,8 @@ fn a_volume_that_cannot_be_started_says_why() {
     bench.write("safe", 0, 7, 64 << 10);
     bench.wait(5);
     assert_eq!(bench.show("fast").state, VolumeState::Offline);
-    let start = Command::VolumeStart { volume: "fast".into(), accept_stale_parity: false, degraded: false };
+    let start =
+        Command::VolumeStart { volume: "fast".into(), accept_stale_parity: false, degraded: false };
     let error = bench.ask(start).expect_err("its drive is missing");
     assert!(error.message.contains("drive b") && !error.message.contains("()"), "{error}");
     for text in bench.events().into_iter().map(|event| event.text) {

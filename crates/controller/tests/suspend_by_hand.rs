@@ -4,7 +4,8 @@
 use crate::common::events::{End, at_every_event};
 use crate::common::{Bench, DRIVE, MIB, drive_options, take_offline};
 use controller::{
-    AddSpare, Caller, Command, DriveCost, DriveState, ErrorKind, Origin, Reply, SuspendedBy, VolumeState,
+    AddSpare, Caller, Command, DriveCost, DriveState, ErrorKind, Origin, Reply, SuspendedBy,
+    VolumeState,
 };
 use platform_sim::DriveOptions;
 use std::time::Duration;
@@ -72,7 +73,11 @@ fn a_drive_that_an_operator_suspended_comes_back_when_an_operator_resumes_it() {
         assert_eq!((suspension.by, suspension.fails_in_s), (SuspendedBy::Operator, None));
         bench.write("data", 0, 2 + restart, LEN);
         bench.wait(400);
-        assert_eq!(bench.drive("b").state, DriveState::Suspended, "after a time, restart {restart}");
+        assert_eq!(
+            bench.drive("b").state,
+            DriveState::Suspended,
+            "after a time, restart {restart}"
+        );
         assert_eq!(bench.drive("d").state, DriveState::Spare, "no spare takes its slot");
         match restart {
             0 => bench.restart(&[]),
@@ -127,7 +132,10 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
         for (accepted, dry_run) in [(None, false), (None, true), (Some(accepts_all), false)] {
             let command = Command::DriveSuspend { drive: "b".into(), accepted, dry_run };
             let why = bench.refused(kind, command);
-            assert!(why.contains("only copy of data") && why.contains("softroc task list"), "{why}");
+            assert!(
+                why.contains("only copy of data") && why.contains("softroc task list"),
+                "{why}"
+            );
         }
         assert_eq!(bench.drive("b").state, DriveState::Online);
     };
@@ -160,19 +168,26 @@ fn a_drive_that_holds_the_last_copy_of_anything_is_not_suspended() {
 fn what_a_suspension_costs_is_said_and_accepted_first() {
     let mut bench = served(4, "raid5", &["a", "b", "c"]);
     let dry = Command::DriveSuspend { drive: "b".into(), accepted: None, dry_run: true };
-    let Ok(Reply::Drive { drive, notes, costs }) = bench.ask(dry) else { panic!("the cost is reported") };
+    let Ok(Reply::Drive { drive, notes, costs }) = bench.ask(dry) else {
+        panic!("the cost is reported")
+    };
     assert_eq!(drive.state, DriveState::Online);
     assert!(notes[0].contains("has no redundancy left without drive b"), "{notes:?}");
     assert!(costs[0].last_redundancy && costs[0].lost_places == 0);
-    let accepts =
-        |accepted| Command::DriveSuspend { drive: "b".into(), accepted: Some(accepted), dry_run: false };
+    let accepts = |accepted| Command::DriveSuspend {
+        drive: "b".into(),
+        accepted: Some(accepted),
+        dry_run: false,
+    };
     let why = bench.refused(ErrorKind::WrongState, accepts(Vec::new()));
     assert!(why.contains("run 'softroc drive suspend b' again"), "{why}");
     let caller = Caller { user: "ann".into(), origin: Origin::Local { uid: 7, pid: None } };
     bench.ask_as(&caller, accepts(costs)).unwrap();
     let events = bench.events();
-    let event =
-        events.iter().find(|event| event.text.contains("suspended by an operator")).expect("an event");
+    let event = events
+        .iter()
+        .find(|event| event.text.contains("suspended by an operator"))
+        .expect("an event");
     assert_eq!(event.code, "drive.suspended-by-operator");
     assert!(format!("{event:?}").contains("ann"), "the account is recorded: {event:?}");
 }
@@ -194,7 +209,11 @@ fn a_drive_that_a_time_limit_suspended_is_kept_out_or_resumed_by_an_operator() {
     assert_eq!(bench.drive("b").state, DriveState::Suspended, "the drive does not fail by policy");
     bench.sim.drive("b").unwrap().release();
     bench.wait(60);
-    assert_eq!(bench.drive("b").state, DriveState::Suspended, "the drive does not return automatically");
+    assert_eq!(
+        bench.drive("b").state,
+        DriveState::Suspended,
+        "the drive does not return automatically"
+    );
     bench.ask(resume("b")).unwrap();
     is_whole(&mut bench, 2);
 }

@@ -88,7 +88,8 @@ fn a_suspended_drive_comes_back_after_a_restart() {
 fn a_drive_that_stays_silent_fails_by_policy() {
     for limit in [None, Some(600)] {
         let mut bench = suspended(3);
-        let policy = SetPolicy { volume: "data".into(), suspend_limit_s: limit, ..SetPolicy::default() };
+        let policy =
+            SetPolicy { volume: "data".into(), suspend_limit_s: limit, ..SetPolicy::default() };
         if limit.is_some() {
             bench.ask(Command::VolumePolicy(policy)).unwrap();
         }
@@ -104,7 +105,11 @@ fn a_drive_that_stays_silent_fails_by_policy() {
         bench.expect("data", 0, 2, LEN);
         bench.sim.drive("b").unwrap().release();
         bench.wait(60);
-        assert_eq!(bench.drive("b").state, DriveState::Failed, "the drive is not trusted automatically");
+        assert_eq!(
+            bench.drive("b").state,
+            DriveState::Failed,
+            "the drive is not trusted automatically"
+        );
     }
 }
 
@@ -141,7 +146,8 @@ fn a_drive_that_nobody_can_spare_is_waited_for() {
             bench.ask(crate::common::take_offline("a")).unwrap();
         }
         bench.sim.drive("b").unwrap().hold();
-        let writes: Vec<_> = (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
+        let writes: Vec<_> =
+            (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
         bench.wait(200);
         assert_eq!(bench.drive("b").state, DriveState::Online, "{level}");
         assert!(writes.iter().all(|write| !write.is_finished()), "{level}");
@@ -150,7 +156,11 @@ fn a_drive_that_nobody_can_spare_is_waited_for() {
             bench.sim.finish(write).unwrap().unwrap();
         }
         bench.expect("data", 0, 2, 4 * LEN);
-        assert_eq!(bench.count_events("not answer") + bench.count_events("not respond"), 0, "{level}");
+        assert_eq!(
+            bench.count_events("not answer") + bench.count_events("not respond"),
+            0,
+            "{level}"
+        );
     }
 }
 
@@ -169,7 +179,8 @@ fn drives_that_fall_silent_together_are_suspended_together_or_not_at_all() {
         bench.settle("data");
         bench.write("data", 0, 1, 4 * LEN);
         silent.iter().for_each(|drive| bench.sim.drive(drive).unwrap().hold());
-        let writes: Vec<_> = (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
+        let writes: Vec<_> =
+            (0..4).map(|nth| bench.begin_write("data", nth * LEN, 2, LEN)).collect();
         bench.wait(100);
         let state = if is_spared { DriveState::Suspended } else { DriveState::Online };
         for drive in silent {

@@ -2,8 +2,8 @@
 
 use crate::common::{Bench, DRIVE, MIB, drive_options};
 use controller::{
-    AddSpare, Command, ErrorKind, Reply, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask, Startable,
-    TaskInfo, TaskKind, TaskState, VolumeState,
+    AddSpare, Command, ErrorKind, Reply, ScheduleInfo, Scheduled, SetSchedule, SetTask, StartTask,
+    Startable, TaskInfo, TaskKind, TaskState, VolumeState,
 };
 use platform_sim::DriveOptions;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -21,7 +21,11 @@ fn task(reply: Result<Reply, controller::Error>) -> TaskInfo {
 
 fn patrol(bench: &mut Bench, drives: &[&str]) -> TaskInfo {
     let drives = drives.iter().map(ToString::to_string).collect();
-    task(bench.ask(Command::TaskStart(StartTask { what: Startable::Patrol, drives, ..StartTask::default() })))
+    task(bench.ask(Command::TaskStart(StartTask {
+        what: Startable::Patrol,
+        drives,
+        ..StartTask::default()
+    })))
 }
 
 fn show(bench: &mut Bench, id: u64) -> TaskInfo {
@@ -74,7 +78,10 @@ fn a_patrol_reads_all_drives_and_says_what_it_found() {
     assert_eq!((begun.kind, begun.subject.as_str()), (TaskKind::Patrol, "2 drives"));
     assert_eq!(begun.total_blocks, 2 * DRIVE / 512);
     let info = until_over(&mut bench, begun.task);
-    assert_eq!((info.state, info.percent, info.done_blocks), (TaskState::Done, 100, info.total_blocks));
+    assert_eq!(
+        (info.state, info.percent, info.done_blocks),
+        (TaskState::Done, 100, info.total_blocks)
+    );
     assert!(bench.has_event("everything could be read"), "{:?}", bench.events());
     bench.sim.drive("b").unwrap().make_unreadable(range(5 * MIB + 4096, 8192));
     let info = patrol(&mut bench, &["b"]);
@@ -113,12 +120,17 @@ fn a_rebuild_that_failed_is_tried_again_after_a_while() {
     bench.settle("data");
     bench.ask(crate::common::fail_drive("b")).unwrap();
     bench.write("data", 0, 7, 2 * MIB);
-    let rebuild = |bench: &mut Bench| list(bench).into_iter().find(|task| task.kind == TaskKind::Rebuild);
+    let rebuild =
+        |bench: &mut Bench| list(bench).into_iter().find(|task| task.kind == TaskKind::Rebuild);
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.sim.drive("b").unwrap().fail_next(1, Some("write"), platform::IoErrorKind::OutOfSpace);
     bench.wait(30);
     let failed = rebuild(&mut bench).unwrap();
-    assert_eq!((failed.state, bench.drive("b").stale_regions), (TaskState::Failed, 1), "{failed:?}");
+    assert_eq!(
+        (failed.state, bench.drive("b").stale_regions),
+        (TaskState::Failed, 1),
+        "{failed:?}"
+    );
     // The region stayed unsynced, and the start needs the operator's confirmation.
     bench.start_accepting("data");
     bench.wait(60);
@@ -132,7 +144,11 @@ fn a_patrol_takes_no_more_than_its_share() {
     let mut times = Vec::new();
     for share in [100, 10] {
         let mut bench = with_drives(2);
-        let start = StartTask { what: Startable::Patrol, share_percent: Some(share), ..StartTask::default() };
+        let start = StartTask {
+            what: Startable::Patrol,
+            share_percent: Some(share),
+            ..StartTask::default()
+        };
         let began = bench.sim.now();
         let info = task(bench.ask(Command::TaskStart(start)));
         while !show(&mut bench, info.task).state.is_over() {
@@ -148,7 +164,11 @@ fn a_patrol_takes_no_more_than_its_share() {
 fn a_patrol_keeps_its_limit() {
     let mut bench = with_drives(3);
     let limit = 4 * MIB;
-    let start = StartTask { what: Startable::Patrol, limit_bytes_per_s: Some(limit), ..StartTask::default() };
+    let start = StartTask {
+        what: Startable::Patrol,
+        limit_bytes_per_s: Some(limit),
+        ..StartTask::default()
+    };
     let info = task(bench.ask(Command::TaskStart(start)));
     bench.wait(5);
     let done = show(&mut bench, info.task).done_blocks * 512;
@@ -192,8 +212,11 @@ fn a_check_keeps_its_limit_in_bytes_of_the_volume_however_many_shards_and_drives
 #[test]
 fn a_paused_task_stands_still_and_goes_on_where_it_was_even_after_a_restart() {
     let mut bench = with_drives(4);
-    let start =
-        StartTask { what: Startable::Patrol, limit_bytes_per_s: Some(8 * MIB), ..StartTask::default() };
+    let start = StartTask {
+        what: Startable::Patrol,
+        limit_bytes_per_s: Some(8 * MIB),
+        ..StartTask::default()
+    };
     let id = task(bench.ask(Command::TaskStart(start))).task;
     bench.wait(3);
     assert_eq!(task(bench.ask(Command::TaskPause { task: id })).state, TaskState::Paused);
@@ -208,7 +231,10 @@ fn a_paused_task_stands_still_and_goes_on_where_it_was_even_after_a_restart() {
     assert_eq!((again.state, again.done_blocks), (TaskState::Paused, stood.done_blocks));
     bench.ask(Command::TaskResume { task: id }).unwrap();
     bench.wait(1);
-    assert!(show(&mut bench, id).done_blocks < stood.total_blocks, "the check does not begin at the end");
+    assert!(
+        show(&mut bench, id).done_blocks < stood.total_blocks,
+        "the check does not begin at the end"
+    );
     let over = until_over(&mut bench, id);
     assert_eq!((over.state, over.done_blocks), (TaskState::Done, over.total_blocks));
     assert!(bench.has_event("task resume"), "{:?}", bench.events());
@@ -217,7 +243,8 @@ fn a_paused_task_stands_still_and_goes_on_where_it_was_even_after_a_restart() {
 #[test]
 fn a_stopped_task_ends_and_can_be_taken_up_again() {
     let mut bench = with_drives(5);
-    let start = StartTask { what: Startable::Patrol, limit_bytes_per_s: Some(MIB), ..StartTask::default() };
+    let start =
+        StartTask { what: Startable::Patrol, limit_bytes_per_s: Some(MIB), ..StartTask::default() };
     let id = task(bench.ask(Command::TaskStart(start.clone()))).task;
     let why = bench.refused(ErrorKind::WrongState, Command::TaskStart(start));
     assert!(why.contains(&format!("task stop {id}")), "{why}");
@@ -228,7 +255,11 @@ fn a_stopped_task_ends_and_can_be_taken_up_again() {
     bench.refused(ErrorKind::WrongState, Command::TaskStop { task: id });
     bench.ask(Command::TaskResume { task: id }).unwrap();
     bench
-        .ask(Command::TaskSet(SetTask { task: id, limit_bytes_per_s: Some(0), share_percent: None }))
+        .ask(Command::TaskSet(SetTask {
+            task: id,
+            limit_bytes_per_s: Some(0),
+            share_percent: None,
+        }))
         .unwrap();
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
     bench.refused(ErrorKind::WrongState, Command::TaskResume { task: id });
@@ -274,7 +305,10 @@ fn a_patrol_heals_what_a_member_cannot_read_before_it_is_needed() {
     drive.make_unreadable(range(64 << 10, 8192));
     let id = patrol(&mut bench, &[]).task;
     let info = until_over(&mut bench, id);
-    assert_eq!((info.found.unreadable, info.found.repaired, info.found.unrecoverable_bytes), (1, 1, 0));
+    assert_eq!(
+        (info.found.unreadable, info.found.repaired, info.found.unrecoverable_bytes),
+        (1, 1, 0)
+    );
     assert_eq!(drive.faults(), vec![]);
     assert!(bench.has_event("rewritten from the redundancy of 'data'"), "{:?}", bench.events());
     bench.ask(crate::common::fail_drive("a")).unwrap();
@@ -295,8 +329,14 @@ fn a_check_finds_what_does_not_agree_and_a_repair_mends_it() {
         until_over(bench, id)
     };
     let found = check(&mut bench, Startable::Check);
-    assert_eq!((found.state, found.found.mismatches, found.found.repaired), (TaskState::Done, 1, 0));
-    assert_eq!(found.blamed.iter().map(|blamed| (blamed.slot, blamed.stripes)).collect::<Vec<_>>(), [(2, 1)]);
+    assert_eq!(
+        (found.state, found.found.mismatches, found.found.repaired),
+        (TaskState::Done, 1, 0)
+    );
+    assert_eq!(
+        found.blamed.iter().map(|blamed| (blamed.slot, blamed.stripes)).collect::<Vec<_>>(),
+        [(2, 1)]
+    );
     assert!(bench.has_event("drive c has wrong blocks"), "{:?}", bench.events());
     let mended = check(&mut bench, Startable::Repair);
     assert_eq!((mended.found.mismatches, mended.found.repaired), (1, 1));
@@ -324,7 +364,11 @@ fn hosts_do_not_see_a_volume_that_is_being_zeroed() {
     bench.restart(&[]);
     assert!(bench.shards[0].volume_named("data").is_none(), "nor after a restart");
     bench
-        .ask(Command::TaskSet(SetTask { task: id, limit_bytes_per_s: Some(0), share_percent: None }))
+        .ask(Command::TaskSet(SetTask {
+            task: id,
+            limit_bytes_per_s: Some(0),
+            share_percent: None,
+        }))
         .unwrap();
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
     bench.wait(1);
@@ -332,7 +376,11 @@ fn hosts_do_not_see_a_volume_that_is_being_zeroed() {
     bench.settle("data");
     // Only the ends.
     bench.write("data", 0, 5, 2 * MIB);
-    let start = StartTask { what: Startable::InitFast, volume: Some("data".into()), ..StartTask::default() };
+    let start = StartTask {
+        what: Startable::InitFast,
+        volume: Some("data".into()),
+        ..StartTask::default()
+    };
     let id = task(bench.ask(Command::TaskStart(start))).task;
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
     bench.expect("data", 0, 0, MIB);
@@ -350,7 +398,8 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
     bench.ask(crate::common::fail_drive("b")).unwrap();
     bench.wait(5);
     let of_kind = |bench: &mut Bench, kind| {
-        let tasks: Vec<TaskInfo> = list(bench).into_iter().filter(|task| task.kind == kind).collect();
+        let tasks: Vec<TaskInfo> =
+            list(bench).into_iter().filter(|task| task.kind == kind).collect();
         assert_eq!((tasks.len(), tasks[0].state), (1, TaskState::Done), "{tasks:?}");
     };
     of_kind(&mut bench, TaskKind::Relocate);
@@ -358,7 +407,9 @@ fn a_distributed_spare_takes_in_a_failed_drive_by_itself_and_gives_it_back() {
     bench.settle("data");
     bench.restart(&[]);
     bench.settle("data");
-    bench.ask(Command::SpareAdd(AddSpare { drive: "s".into(), ..AddSpare::default() })).unwrap_err();
+    bench
+        .ask(Command::SpareAdd(AddSpare { drive: "s".into(), ..AddSpare::default() }))
+        .unwrap_err();
     bench.sim.add_drive("s", drive_options());
     bench.ask(Command::SpareAdd(AddSpare { drive: "s".into(), ..AddSpare::default() })).unwrap();
     bench.wait(10);
@@ -426,7 +477,11 @@ fn a_rebuild_goes_on_after_a_restart_where_it_was() {
         (id, Some(8 * MIB), before.total_blocks)
     );
     bench
-        .ask(Command::TaskSet(SetTask { task: id, limit_bytes_per_s: Some(0), share_percent: None }))
+        .ask(Command::TaskSet(SetTask {
+            task: id,
+            limit_bytes_per_s: Some(0),
+            share_percent: None,
+        }))
         .unwrap();
     assert_eq!(until_over(&mut bench, id).state, TaskState::Done);
     bench.ask(crate::common::fail_drive("a")).unwrap();
@@ -444,13 +499,19 @@ const FIRST_NIGHT: u64 = 1_700_013_600;
 fn a_patrol_is_on_every_week_unless_told_otherwise() {
     let mut bench = with_drives(7);
     let usual = schedules(&mut bench).remove(0);
-    assert_eq!((usual.what, usual.on, usual.every_days, usual.at_s), (Scheduled::Patrol, true, 7, 7200));
+    assert_eq!(
+        (usual.what, usual.on, usual.every_days, usual.at_s),
+        (Scheduled::Patrol, true, 7, 7200)
+    );
     assert_eq!(usual.next_unix_s, Some(FIRST_NIGHT));
     bench.wait(4 * HOUR);
     assert_eq!(list(&mut bench).len(), 1);
     assert_eq!(list(&mut bench)[0].cause, "it is due by its schedule");
     let again = schedules(&mut bench).remove(0);
-    assert_eq!((again.last_unix_s, again.next_unix_s), (Some(FIRST_NIGHT), Some(FIRST_NIGHT + 7 * DAY)));
+    assert_eq!(
+        (again.last_unix_s, again.next_unix_s),
+        (Some(FIRST_NIGHT), Some(FIRST_NIGHT + 7 * DAY))
+    );
     // Not again right after a restart.
     bench.shut_down();
     bench.restart(&[]);
@@ -503,12 +564,19 @@ fn a_patrol_that_is_paused_while_it_repairs_does_not_hold_up_the_shutdown() {
         bench.write("data", 0, 7, 2 * MIB);
         bench.settle("data");
         for at in [0, 40960, 90112, 200704] {
-            bench.sim.drive("b").unwrap().make_unreadable(ByteRange::new(ByteOffset(at), ByteCount(4096)));
+            bench
+                .sim
+                .drive("b")
+                .unwrap()
+                .make_unreadable(ByteRange::new(ByteOffset(at), ByteCount(4096)));
         }
-        bench.ask(Command::TaskStart(StartTask { what: Startable::Patrol, ..StartTask::default() })).unwrap();
+        bench
+            .ask(Command::TaskStart(StartTask { what: Startable::Patrol, ..StartTask::default() }))
+            .unwrap();
         let soon = bench.sim.now() + std::time::Duration::from_micros(offset_us);
         bench.sim.run_until(soon).unwrap();
-        let patrol = list(&mut bench).into_iter().find(|task| task.kind == TaskKind::Patrol).unwrap();
+        let patrol =
+            list(&mut bench).into_iter().find(|task| task.kind == TaskKind::Patrol).unwrap();
         let _ = bench.ask(Command::TaskPause { task: patrol.task });
         bench.wait(1);
         bench.shut_down();

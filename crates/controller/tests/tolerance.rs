@@ -77,7 +77,10 @@ fn a_yes_accepts_no_more_than_was_told() {
     bench.write("data", 0, 6, MIB);
     bench.restart(&["a", "b", "c"]);
     let why = bench.refused(ErrorKind::LosesData, fail_if(&told));
-    assert!(why.contains("'data' would lose data") && why.contains("larger than the accepted"), "{why}");
+    assert!(
+        why.contains("'data' would lose data") && why.contains("larger than the accepted"),
+        "{why}"
+    );
     bench.refused(ErrorKind::LosesData, fail_if(&[]));
     assert_eq!(bench.show("data").state, VolumeState::Optimal, "the command changed nothing");
     let told = costs(&mut bench);

@@ -1,7 +1,9 @@
 //! Unsynced regions stay unsynced over renames, stops and starts.
 
 use crate::common::*;
-use controller::{AddSpare, Command, DriveState, ErrorKind, Reply, StartTask, Startable, VolumeState};
+use controller::{
+    AddSpare, Command, DriveState, ErrorKind, Reply, StartTask, Startable, VolumeState,
+};
 use layout::{Geometry, Level, ParityIndex};
 use platform::{Durability, IoErrorKind};
 use std::cell::Cell;
@@ -38,7 +40,9 @@ fn a_clearing_from_before_a_volume_is_served_anew_does_not_unmark_what_is_writte
         let mut bench = clearing(*seed)?;
         let (what, volume, limit) = (Startable::InitFull, Some("v".to_owned()), Some(1));
         let start = StartTask { what, volume, limit_bytes_per_s: limit, ..StartTask::default() };
-        let Reply::Task { task, .. } = bench.ask(Command::TaskStart(start)).unwrap() else { panic!() };
+        let Reply::Task { task, .. } = bench.ask(Command::TaskStart(start)).unwrap() else {
+            panic!()
+        };
         bench.wait(1);
         // If the drive was slow with another operation, nothing waits, and the clearing is over by
         // now.
@@ -101,7 +105,10 @@ fn a_stripe_that_a_failed_write_left_unfinished_is_not_trusted_after_a_stop_and_
     }
     for i in 4..strips {
         if let Ok(bytes) = bench.try_read("v", i * strip, strip) {
-            assert!(bytes.iter().all(|byte| *byte == 5), "strip {i} was not written, and reads differently");
+            assert!(
+                bytes.iter().all(|byte| *byte == 5),
+                "strip {i} was not written, and reads differently"
+            );
         }
     }
 }
@@ -164,10 +171,12 @@ fn the_word_is_kept_until_redundancy_agrees_and_asked_for_again_after_a_crash() 
 /// Makes Q stale in every stripe of a RAID 6 volume over five drives, with this many bytes of each.
 fn spoil_q(bench: &mut Bench, member_bytes: u64) {
     let geometry =
-        Geometry::new(Level::Raid6, DriveCount(5), StripSize::KIB_64, ByteCount(member_bytes)).unwrap();
+        Geometry::new(Level::Raid6, DriveCount(5), StripSize::KIB_64, ByteCount(member_bytes))
+            .unwrap();
     for stripe in (0..geometry.stripes().0).map(StripeIndex) {
         let cell = geometry.parity_cell(stripe, ParityIndex(1)).expect("Q");
-        let drive = bench.sim.drive(["a", "b", "c", "d", "e"][cell.drive.as_usize()]).expect("a drive");
+        let drive =
+            bench.sim.drive(["a", "b", "c", "d", "e"][cell.drive.as_usize()]).expect("a drive");
         drive.poke(cell.offset, &[0x77; 64 << 10]);
     }
 }
@@ -190,8 +199,11 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
         // recorded.
         bench.sim.drive("c").unwrap().hold();
         let is_over = Rc::new(Cell::new(false));
-        let hosts: Vec<_> = (0..8).map(|host| write_and_read(&bench, host * 65536, &is_over)).collect();
-        bench.ask(Command::SpareAdd(AddSpare { drive: "e".into(), ..AddSpare::default() })).unwrap();
+        let hosts: Vec<_> =
+            (0..8).map(|host| write_and_read(&bench, host * 65536, &is_over)).collect();
+        bench
+            .ask(Command::SpareAdd(AddSpare { drive: "e".into(), ..AddSpare::default() }))
+            .unwrap();
         bench.wait(40);
         is_over.set(true);
         for host in hosts {
@@ -204,7 +216,11 @@ fn a_slot_that_gets_a_drive_while_another_fails_is_not_read_before_it_has_it() {
 
 /// Writes to the second half of a MiB, and after the acknowledgement reads a strip of the first,
 /// repeatedly. Returns the number of reads, and of those that differ from the last write.
-fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> platform::JoinHandle<(u32, u32)> {
+fn write_and_read(
+    bench: &Bench,
+    at: u64,
+    is_over: &Rc<Cell<bool>>,
+) -> platform::JoinHandle<(u32, u32)> {
     let shard = (at / 65536) as usize % bench.shards.len();
     let volume = bench.shards[shard].volume_named("v").expect("the volume is online");
     let (env, is_over) = (volume.shard().env().clone(), is_over.clone());
@@ -214,7 +230,8 @@ fn write_and_read(bench: &Bench, at: u64, is_over: &Rc<Cell<bool>>) -> platform:
         while !is_over.get() {
             let payload = platform::Buf::copy_of(&[2; 65536]).freeze();
             volume.write(strip(MIB / 2 + at), payload, Durability::Cached).await.expect("written");
-            let (result, buf) = volume.read(strip(at), platform::Buf::unpooled(ByteCount(65536))).await;
+            let (result, buf) =
+                volume.read(strip(at), platform::Buf::unpooled(ByteCount(65536))).await;
             result.expect("read");
             reads += 1;
             env.sleep(Duration::from_millis(10)).await;

@@ -52,7 +52,9 @@ fn a_drive_takes_a_place_after_a_beginning_was_taken_back() {
         bench.sim.drive("b").expect("the drive exists").vanish();
         bench.write("data", 0, 3, 1 << 20);
         let (drive, with) = ("data:1".to_owned(), "e".to_owned());
-        bench.ask(Command::DriveReplace { drive, with, destroy_data: true }).expect("the replacement begins");
+        bench
+            .ask(Command::DriveReplace { drive, with, destroy_data: true })
+            .expect("the replacement begins");
         bench.settle("data");
         assert_eq!(bench.show("data").state, VolumeState::Optimal, "event {event}");
         bench.expect("data", 0, 3, 1 << 20);

@@ -53,7 +53,9 @@ fn look(bench: &mut Bench, lost: &[u64], rewritten: &[u64], when: &str) {
         let is_in = |ranges: &[u64]| ranges.iter().any(|start| (*start..start + LEN).contains(&at));
         let byte = if is_in(rewritten) { 9 } else { 5 };
         match bench.try_read("data", at, 512) {
-            Ok(bytes) => assert!(!is_in(lost) && bytes == [byte; 512], "{when}: {at} is {}", bytes[0]),
+            Ok(bytes) => {
+                assert!(!is_in(lost) && bytes == [byte; 512], "{when}: {at} is {}", bytes[0])
+            }
             Err(error) => assert!(is_in(lost), "{when}: {at}: {error}"),
         }
     }
@@ -96,7 +98,8 @@ fn what_a_drive_does_not_keep_is_known_after_a_start() {
 /// lost then.
 #[test]
 fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
-    let ways = [(End::Killed, false), (End::PowerCut, false), (End::Killed, true), (End::PowerCut, true)];
+    let ways =
+        [(End::Killed, false), (End::PowerCut, false), (End::Killed, true), (End::PowerCut, true)];
     for (how, refuses) in ways {
         let prepare = || rebuilt(Bench::in_order(43, 1, 6), refuses);
         let scene = |bench: &mut Bench| {
@@ -116,14 +119,17 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                     let is_listed = LOST.iter().any(|start| (*start..start + LEN).contains(&at));
                     // Rewritten blocks are in redundancy only: one more lost drive loses a block of
                     // that column.
-                    let is_beside = *lost == "c" && (2 * STRIP + 4096..2 * STRIP + 4096 + LEN).contains(&at);
-                    let what = format!("{how:?}, refuses {refuses}, {event}: {at} without '{lost}'");
+                    let is_beside =
+                        *lost == "c" && (2 * STRIP + 4096..2 * STRIP + 4096 + LEN).contains(&at);
+                    let what =
+                        format!("{how:?}, refuses {refuses}, {event}: {at} without '{lost}'");
                     match bench.try_read("data", at, 512) {
                         Ok(bytes) if is_listed => assert_eq!(bytes, [9; 512], "{what}"),
                         Ok(bytes) => assert_eq!(bytes, [5; 512], "{what}"),
                         Err(_) if is_beside => {}
                         Err(_) => {
-                            let is_acknowledged = outcome.is_some() && how == End::Killed && lost.is_empty();
+                            let is_acknowledged =
+                                outcome.is_some() && how == End::Killed && lost.is_empty();
                             assert!(is_listed && !is_acknowledged, "{what}");
                         }
                     }
@@ -133,7 +139,12 @@ fn a_crash_while_punctured_blocks_are_rewritten_costs_no_other_block() {
                     // Where a block of `b` is in redundancy only, that loses one of `c`.
                     let (drive, accept_data_loss) = ("c".into(), true);
                     bench
-                        .ask(Command::DriveFail { drive, accept_data_loss, accepted: None, dry_run: false })
+                        .ask(Command::DriveFail {
+                            drive,
+                            accept_data_loss,
+                            accepted: None,
+                            dry_run: false,
+                        })
                         .unwrap();
                 }
             }
@@ -172,7 +183,9 @@ fn a_crash_while_a_refused_write_is_put_back_costs_no_other_block() {
                 let is_refused = (LOST[1]..LOST[1] + LEN).contains(&sector);
                 let what = format!("{how:?}, {event}, {outcome:?}: {sector}");
                 match bench.try_read("data", sector, 512) {
-                    Ok(bytes) if is_written => assert!(bytes == [5; 512] || bytes == [9; 512], "{what}"),
+                    Ok(bytes) if is_written => {
+                        assert!(bytes == [5; 512] || bytes == [9; 512], "{what}")
+                    }
                     Ok(bytes) => assert_eq!(bytes, [5; 512], "{what}"),
                     Err(error) => assert!(is_refused, "{what}: {error}"),
                 }
@@ -214,8 +227,10 @@ fn a_block_that_a_replay_has_written_and_its_drive_keeps_is_no_longer_excluded()
     let replayed = Cell::new(0);
     at_every_event(1, End::Killed, prepare, scene, |bench, _, event| {
         bench.boot(&[]);
-        replayed.set(replayed.get() + u32::from(bench.has_event("interrupted writes were finished")));
-        let is_written = bench.try_read("data", LOST[1], LEN).expect("redundant") == [7; LEN as usize];
+        replayed
+            .set(replayed.get() + u32::from(bench.has_event("interrupted writes were finished")));
+        let is_written =
+            bench.try_read("data", LOST[1], LEN).expect("redundant") == [7; LEN as usize];
         bench.sim.drive("c").unwrap().vanish();
         for at in (0..ALL).step_by(512) {
             let is_in = |start: u64| (start..start + LEN).contains(&at);
@@ -260,7 +275,9 @@ fn a_block_that_is_refused_in_a_replay_is_not_computed_with() {
         for at in (2 * STRIP..3 * STRIP).step_by(512) {
             match bench.try_read("data", at, 512) {
                 Ok(bytes) => assert_eq!(bytes, [5; 512], "{event}: {at}"),
-                Err(error) => assert!((at % STRIP).wrapping_sub(LOST[0]) < LEN, "{event}: {at}: {error}"),
+                Err(error) => {
+                    assert!((at % STRIP).wrapping_sub(LOST[0]) < LEN, "{event}: {at}: {error}")
+                }
             }
         }
     });

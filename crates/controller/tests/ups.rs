@@ -25,7 +25,9 @@ async fn upsd(env: Env, says: Says) {
             let mut received = Vec::new();
             loop {
                 let mut outcome = stream.receive(Buf::unpooled(ByteCount(64))).await;
-                let (Ok(count @ 1..), Some(buf)) = (outcome.result, outcome.buffers.pop()) else { return };
+                let (Ok(count @ 1..), Some(buf)) = (outcome.result, outcome.buffers.pop()) else {
+                    return;
+                };
                 received.extend_from_slice(&buf.bytes()[..count as usize]);
                 while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = received.drain(..=end).collect();
@@ -35,7 +37,11 @@ async fn upsd(env: Env, says: Says) {
                         true => format!("{words}\n"),
                         false => format!("VAR rack ups.status \"{words}\"\n"),
                     };
-                    if stream.send(smallvec![Buf::copy_of(answer.as_bytes()).freeze()]).await.result.is_err()
+                    if stream
+                        .send(smallvec![Buf::copy_of(answer.as_bytes()).freeze()])
+                        .await
+                        .result
+                        .is_err()
                     {
                         return;
                     }
@@ -53,7 +59,9 @@ fn on_ups(seed: u64, mode: WriteMode, says: &str) -> (Bench, Says) {
     let says: Says = Rc::new(RefCell::new(Some(says.to_owned())));
     serve_ups(&mut bench, &says);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("created");
+    bench
+        .create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode))
+        .expect("created");
     bench.settle("data");
     (bench, says)
 }
@@ -79,8 +87,10 @@ fn ups(bench: &mut Bench) -> UpsInfo {
 /// The write mode in effect, and the reason.
 fn mode(bench: &mut Bench) -> (String, String) {
     let policies = bench.show("data").policies;
-    let policy =
-        policies.into_iter().find(|policy| policy.name == "write-mode").expect("the policy is listed");
+    let policy = policies
+        .into_iter()
+        .find(|policy| policy.name == "write-mode")
+        .expect("the policy is listed");
     (policy.current, policy.reason)
 }
 

@@ -98,9 +98,13 @@ impl Level {
         vec![
             // Two ranges that share columns of a stripe, and so its redundancy.
             (0..6)
-                .map(|n| (stripe, 8192, if n % 2 == 0 { DurableWrite(10 + n) } else { Write(10 + n) }))
+                .map(|n| {
+                    (stripe, 8192, if n % 2 == 0 { DurableWrite(10 + n) } else { Write(10 + n) })
+                })
                 .collect(),
-            (0..6).map(|n| (stripe + STRIP + 4096, 4096 + 512 * u64::from(n), Write(20 + n))).collect(),
+            (0..6)
+                .map(|n| (stripe + STRIP + 4096, 4096 + 512 * u64::from(n), Write(20 + n)))
+                .collect(),
             // A part, then the full stripe, then a part again.
             vec![
                 (2 * stripe + 4096, 8192, DurableWrite(30)),
@@ -148,11 +152,13 @@ fn scene(bench: &mut Bench, level: &Level, log: &Log, deeds: Vec<Deeds>) -> Opti
     bench
         .sim
         .run(async move {
-            let start = |deeds| env.spawn("worker", work(volume.clone(), log.clone(), stripe, deeds));
+            let start =
+                |deeds| env.spawn("worker", work(volume.clone(), log.clone(), stripe, deeds));
             let workers: Vec<_> = deeds.into_iter().map(start).collect();
             for _ in 0..2 {
                 env.sleep(std::time::Duration::from_millis(2)).await;
-                let acknowledged: Vec<bool> = log.borrow().iter().map(|asked| asked.acknowledged).collect();
+                let acknowledged: Vec<bool> =
+                    log.borrow().iter().map(|asked| asked.acknowledged).collect();
                 volume.flush().await.expect("the volume is online");
                 for (asked, was) in log.borrow_mut().iter_mut().zip(acknowledged) {
                     asked.durable |= was;
@@ -187,7 +193,8 @@ fn look(bench: &mut Bench, level: &Level, log: &Log, how: End, lost: &[&str], ev
         let fits = may.iter().any(|value| sector.iter().all(|byte| byte == value));
         assert!(
             fits || is_excused,
-            "{}, {how:?} at event {event}, without {lost:?}: sector at {at} is {} …, and may be one of {may:?}",
+            "{}, {how:?} at event {event}, without {lost:?}: sector at {at} is {} …, and may be \
+                one of {may:?}",
             level.name,
             sector[0]
         );
@@ -205,7 +212,11 @@ fn write_and_restart(bench: &mut Bench, level: &Level) {
     let volume = bench.shards[0].volume_named("data").unwrap();
     let range = ByteRange::new(ByteOffset(at), ByteCount(len));
     let bytes = Buf::copy_of(&before).freeze();
-    bench.sim.run(async move { volume.write(range, bytes, Durability::Cached).await }).unwrap().unwrap();
+    bench
+        .sim
+        .run(async move { volume.write(range, bytes, Durability::Cached).await })
+        .unwrap()
+        .unwrap();
 }
 
 fn close(level: &Level, how: End, seed: u64) {
@@ -277,6 +288,12 @@ fn what_was_promised_outlives_the_whole_stripe_that_is_written_over_it() {
             bench.boot(&[]);
             look(bench, level, &log, End::PowerCut, &[], event);
         };
-        at_every_event(1, End::PowerCut, prepare, |bench| scene(bench, level, &log, deeds()), all_there);
+        at_every_event(
+            1,
+            End::PowerCut,
+            prepare,
+            |bench| scene(bench, level, &log, deeds()),
+            all_there,
+        );
     }
 }

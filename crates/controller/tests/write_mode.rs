@@ -26,7 +26,8 @@ fn set(mode: WriteMode) -> Command {
 /// The configured and the effective mode, and the reason.
 fn mode(bench: &mut Bench) -> (String, String, String) {
     let policies = bench.show("data").policies;
-    let policy = policies.iter().find(|policy| policy.name == "write-mode").expect("the policy is listed");
+    let policy =
+        policies.iter().find(|policy| policy.name == "write-mode").expect("the policy is listed");
     (policy.configured.clone(), policy.current.clone(), policy.reason.clone())
 }
 
@@ -43,7 +44,9 @@ fn prepared(seed: u64, shards: usize, mode: WriteMode) -> Bench {
     let mut bench = Bench::in_order(seed, shards, 4);
     bench.cache_size = ByteCount(MIB);
     bench.boot(&[]);
-    bench.create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode)).expect("created");
+    bench
+        .create_with("data", "raid5", &DRIVES, |wanted| wanted.write_mode = Some(mode))
+        .expect("created");
     bench.write("data", 0, OLD, 6 * STRIP);
     flush(&mut bench);
     bench.settle("data");
@@ -93,11 +96,19 @@ fn what_was_flushed_outlives_the_power() {
     bench.write("data", STRIP, 7, STRIP);
     bench.power_cycle(&DRIVES);
     bench.expect("data", 0, 6, STRIP);
-    assert!(bench.has_event("unflushed writes that the drives did not have"), "{:?}", bench.events());
+    assert!(
+        bench.has_event("unflushed writes that the drives did not have"),
+        "{:?}",
+        bench.events()
+    );
     assert_eq!(mode(&mut bench).1, "write-back", "the volume continues");
     bench.shut_down();
     bench.power_cycle(&DRIVES);
-    assert_eq!(bench.count_events("unflushed writes that the drives did not have"), 1, "a clean stop");
+    assert_eq!(
+        bench.count_events("unflushed writes that the drives did not have"),
+        1,
+        "a clean stop"
+    );
 }
 
 /// The mode changes while hosts write, with a kill or power cut at any event.
@@ -134,10 +145,14 @@ fn a_mode_that_changes_loses_nothing() {
             for at in [0, 3072, STRIP + 512, 2 * STRIP] {
                 let got = bench.try_read("data", at, 3072).expect("readable")[0];
                 let told = told.borrow();
-                let counts =
-                    told.iter().filter(|(of, _, durable)| *of == at && (*durable || how == End::Killed));
+                let counts = told
+                    .iter()
+                    .filter(|(of, _, durable)| *of == at && (*durable || how == End::Killed));
                 let at_least = counts.map(|(_, value, _)| *value).max().unwrap_or(OLD);
-                assert!(got >= at_least, "{how:?} at event {event}: {got} at {at}, acknowledged {at_least}");
+                assert!(
+                    got >= at_least,
+                    "{how:?} at event {event}: {got} at {at}, acknowledged {at_least}"
+                );
             }
         });
     }
@@ -158,7 +173,8 @@ fn memory_that_is_not_there_is_not_done_without() {
         .expect("deleted");
     bench.boot(&DRIVES);
     assert_eq!(bench.show("data").state, VolumeState::Offline);
-    let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
+    let start =
+        Command::VolumeStart { volume: "data".into(), accept_stale_parity: false, degraded: false };
     let why = bench.refused(ErrorKind::WrongState, start.clone());
     assert!(why.contains("softroc log discard data --yes"), "{why}");
     let (_, notes) = volume(bench.ask(Command::LogDiscard(DiscardLog::lacking("data"))));
@@ -240,11 +256,18 @@ fn what_a_volume_had_when_it_went_offline_comes_back_with_it() {
     }
     bench.restart(&DRIVES);
     if bench.show("data").state == VolumeState::Offline {
-        let start = Command::VolumeStart { volume: "data".into(), accept_stale_parity: true, degraded: true };
+        let start = Command::VolumeStart {
+            volume: "data".into(),
+            accept_stale_parity: true,
+            degraded: true,
+        };
         bench.ask(start).expect("the volume starts");
     }
     bench.expect("data", 0, 6, STRIP);
-    assert_ne!(bench.try_read("data", STRIP, 1).err().map(|error| error.kind), Some(IoErrorKind::Medium));
+    assert_ne!(
+        bench.try_read("data", STRIP, 1).err().map(|error| error.kind),
+        Some(IoErrorKind::Medium)
+    );
 }
 
 /// A volume is deleted with dirty data in the cache. A new volume with its name does not get that
@@ -253,7 +276,9 @@ fn what_a_volume_had_when_it_went_offline_comes_back_with_it() {
 fn a_deleted_volume_leaves_nothing() {
     let mut bench = prepared(9, 1, WriteMode::WriteBack);
     bench.write("data", 0, 6, STRIP);
-    bench.ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false }).expect("deleted");
+    bench
+        .ask(Command::VolumeDelete { volume: "data".into(), disconnect_hosts: false })
+        .expect("deleted");
     assert!(!has_memory(&mut bench), "no other volume had data in it");
     let again = |wanted: &mut controller::CreateVolume| {
         (wanted.write_mode, wanted.destroy_data) = (Some(WriteMode::WriteBack), true);
@@ -288,7 +313,8 @@ fn memory_of_another_controller_is_listed_and_removed_by_name() {
         let ours = env.world().other_memories("none of ours").await.expect("listed").remove(0);
         let words = ours.words.expect("readable");
         let size = KeptSize::whole(words.len(), ByteCount(ours.len.0 - 8 * words.len() as u64));
-        let other = env.world().kept_memory("other", Some(size)).await.expect("made").expect("some");
+        let other =
+            env.world().kept_memory("other", Some(size)).await.expect("made").expect("some");
         words.iter().enumerate().for_each(|(word, value)| other.words.store(word, *value));
         other
     });
@@ -437,8 +463,10 @@ fn a_process_without_a_cache_destages_what_an_earlier_one_left() {
 /// Reads through a shard; returns the first byte.
 fn read_through(bench: &mut Bench, shard: usize, at: u64) -> u8 {
     let volume = bench.shards[shard].volume_named("data").expect("the volume is online");
-    let (range, buf) = (ByteRange::new(ByteOffset(at), ByteCount(512)), Buf::unpooled(ByteCount(512)));
-    let read = volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
+    let (range, buf) =
+        (ByteRange::new(ByteOffset(at), ByteCount(512)), Buf::unpooled(ByteCount(512)));
+    let read =
+        volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
     let (result, buf) = bench.sim.finish(&read).expect("it ends");
     result.expect("readable");
     buf.expect("no drive keeps it").bytes()[0]
@@ -447,9 +475,11 @@ fn read_through(bench: &mut Bench, shard: usize, at: u64) -> u8 {
 /// Writes through a shard.
 fn write_through(bench: &mut Bench, shard: usize, byte: u8) {
     let volume = bench.shards[shard].volume_named("data").expect("the volume is online");
-    let (range, data) = (ByteRange::new(ByteOffset(0), ByteCount(512)), Buf::copy_of(&[byte; 512]).freeze());
+    let (range, data) =
+        (ByteRange::new(ByteOffset(0), ByteCount(512)), Buf::copy_of(&[byte; 512]).freeze());
     let env = volume.shard().env().clone();
-    let write = env.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
+    let write =
+        env.spawn("write", async move { volume.write(range, data, Durability::Cached).await });
     bench.sim.finish(&write).expect("it ends").expect("written");
 }
 
@@ -462,7 +492,8 @@ fn write_back_that_is_ended_twice_hides_nothing_that_is_dirty() {
         let mut bench = Bench::in_order(16, 2, 2);
         bench.cache_size = ByteCount(MIB);
         bench.boot(&[]);
-        let wished = |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
+        let wished =
+            |wanted: &mut controller::CreateVolume| wanted.write_mode = Some(WriteMode::WriteBack);
         bench.create_with("data", "raid0", &["a", "b"], wished).expect("created");
         bench.write("data", 0, OLD, 2 * STRIP);
         flush(&mut bench);

@@ -21,11 +21,15 @@ fn refused(bench: &mut Bench, kind: ErrorKind, change: impl FnOnce(&mut CreateVo
     };
     change(&mut wanted);
     let all = ["a", "b", "c", "d"];
-    let written = |bench: &Bench| all.map(|name| bench.sim.drive(name).map(|drive| drive.stats().writes));
+    let written =
+        |bench: &Bench| all.map(|name| bench.sim.drive(name).map(|drive| drive.stats().writes));
     let before = written(bench);
     let sentence = bench.refused(kind, Command::VolumeCreate(wanted));
     assert_eq!(written(bench), before, "a drive was written: {sentence}");
-    assert!(sentence.len() > 20 && !sentence.ends_with('.') && !sentence.contains('\n'), "{sentence}");
+    assert!(
+        sentence.len() > 20 && !sentence.ends_with('.') && !sentence.contains('\n'),
+        "{sentence}"
+    );
     sentence
 }
 
@@ -40,11 +44,13 @@ fn names_levels_strips_and_sizes_that_cannot_be() {
     assert!(why.contains("'raid7'") && why.contains("raid0, raid00, raid1, raid1e, "), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives.truncate(2));
     assert!(why.contains("RAID 5 needs at least 3 drives, not 2"), "{why}");
-    let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives = vec!["x".into(); 300]);
+    let why =
+        refused(&mut bench, ErrorKind::Invalid, |create| create.drives = vec!["x".into(); 300]);
     assert!(why.contains("300") || why.contains("fewer"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.strip_bytes = Some(48 << 10));
     assert!(why.contains("48 KiB") && why.contains("power of two"), "{why}");
-    let why = refused(&mut bench, ErrorKind::Invalid, |create| create.arrangement = Some("up".into()));
+    let why =
+        refused(&mut bench, ErrorKind::Invalid, |create| create.arrangement = Some("up".into()));
     assert!(why.contains("'up'") && why.contains("left-symmetric"), "{why}");
     let why = refused(&mut bench, ErrorKind::Invalid, |create| {
         create.level = "raid0".into();
@@ -88,10 +94,13 @@ fn a_name_that_is_taken() {
 #[test]
 fn drives_that_cannot_be_opened_or_written() {
     let mut bench = bench();
-    let why = refused(&mut bench, ErrorKind::Unavailable, |create| create.drives[1] = "/nowhere".into());
+    let why =
+        refused(&mut bench, ErrorKind::Unavailable, |create| create.drives[1] = "/nowhere".into());
     assert!(why.contains("/nowhere"), "{why}");
-    let why = bench
-        .refused(ErrorKind::Unavailable, Command::DriveAdd { drive: "/nowhere".into(), size_bytes: None });
+    let why = bench.refused(
+        ErrorKind::Unavailable,
+        Command::DriveAdd { drive: "/nowhere".into(), size_bytes: None },
+    );
     assert!(why.contains("/nowhere"), "{why}");
     bench.sim.add_drive("ro", DriveOptions { read_only: true, ..drive_options() });
     let why = refused(&mut bench, ErrorKind::Unavailable, |create| create.drives[2] = "ro".into());
@@ -104,7 +113,8 @@ fn drives_that_cannot_be_opened_or_written() {
     let why = refused(&mut bench, ErrorKind::Invalid, |create| create.drives[2] = String::new());
     assert!(why.contains("needs a name"), "{why}");
     // Drives opened for a refused creation are free again.
-    assert!(matches!(bench.ask(Command::DriveList {}), Ok(Reply::Drives { drives }) if drives.is_empty()));
+    let listed = bench.ask(Command::DriveList {});
+    assert!(matches!(listed, Ok(Reply::Drives { drives }) if drives.is_empty()));
     bench.create("data", "raid5", &["a", "b", "c"]);
 }
 
@@ -135,7 +145,10 @@ fn a_drive_that_belongs_to_a_volume() {
         create.drives = vec!["c".into(), "d".into(), "data:0".into()];
         create.destroy_data = true;
     });
-    assert!(why.contains("'data'"), "even --destroy-data takes no drive from an online volume: {why}");
+    assert!(
+        why.contains("'data'"),
+        "even --destroy-data takes no drive from an online volume: {why}"
+    );
 }
 
 #[test]
@@ -181,7 +194,10 @@ fn a_drive_with_a_file_system_or_partitions() {
     ext4[0x460..0x464].copy_from_slice(&0x40_u32.to_le_bytes());
     bench.sim.drive("b").unwrap().poke(ByteOffset::ZERO, &ext4);
     let why = refused(&mut bench, ErrorKind::HoldsData, |_| ());
-    assert!(why.contains("drive b holds") && why.contains("ext") && why.contains("--destroy-data"), "{why}");
+    assert!(
+        why.contains("drive b holds") && why.contains("ext") && why.contains("--destroy-data"),
+        "{why}"
+    );
     let wanted = CreateVolume {
         name: "data".into(),
         level: "raid5".into(),
@@ -387,7 +403,8 @@ fn hostile_state_files_and_labels_do_not_keep_the_controller_from_starting() {
         assert_eq!(bench.drive("a").state, DriveState::Unused);
     }
     bench.sim.fail_stores(1000);
-    let why = bench.refused(ErrorKind::Failed, Command::DriveAdd { drive: "b".into(), size_bytes: None });
+    let why =
+        bench.refused(ErrorKind::Failed, Command::DriveAdd { drive: "b".into(), size_bytes: None });
     assert!(why.contains("cannot be stored") && bench.has_event("cannot be stored"), "{why}");
     assert!(matches!(bench.ask(Command::Info {}), Ok(Reply::Info { info }) if info.drives == 1));
 }

@@ -104,22 +104,28 @@ fn place(path: &Path) -> Result<PathBuf, Unusable> {
         }
         Ok(_) => {}
         Err(_) => {
-            let made = std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
+            let made =
+                std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path);
             match made {
                 // Another process has just created it.
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
                 _ => {}
             }
         }
     }
     // SQLite with NOFOLLOW rejects a link in any part of the path.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(folder.canonicalize().map_err(failed)?.join(path.file_name().unwrap_or_default()))
 }
 
 /// Whether a file has this layout; `false`: it is empty.
 fn has_layout(connection: &Connection, layout: Layout<'_>) -> Result<bool, Unusable> {
-    let number = |query: &str| -> rusqlite::Result<i64> { connection.query_row(query, [], |row| row.get(0)) };
+    let number = |query: &str| -> rusqlite::Result<i64> {
+        connection.query_row(query, [], |row| row.get(0))
+    };
     let has_tables = number("SELECT count(*) FROM sqlite_schema")? > 0;
     let (version, application) = (number("PRAGMA user_version")?, number("PRAGMA application_id")?);
     if has_tables && (application != layout.application || version == 0) {

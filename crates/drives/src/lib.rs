@@ -62,7 +62,8 @@ pub async fn open(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
 /// # Errors
 /// As [`open`].
 pub async fn open_for_reading(env: &Env, spec: &str) -> Result<Arc<dyn DriveSource>> {
-    let is_made_here = ["mem:", "null:"].iter().any(|kind| spec.starts_with(kind)) || spec.is_empty();
+    let is_made_here =
+        ["mem:", "null:"].iter().any(|kind| spec.starts_with(kind)) || spec.is_empty();
     let source = if is_made_here || nbd::NbdUri::looks_like(spec) {
         open(env, spec).await?
     } else {
@@ -80,10 +81,14 @@ fn new_identity(env: &Env, kind: &str) -> DriveIdentity {
 
 fn parse_size(spec: &str, size: &str) -> Result<ByteCount> {
     let wrong = |why: String| Error::new(ErrorKind::BadName, format!("drive '{spec}': {why}"));
-    let size: ByteCount = size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
+    let size: ByteCount =
+        size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
     let sector = SectorSize::B512.bytes();
     if size.is_zero() || !size.is_aligned(sector) || size.0 > i64::MAX as u64 {
-        let why = format!("a size of {} bytes is not a whole number of 512-byte sectors, such as 1G", size.0);
+        let why = format!(
+            "a size of {} bytes is not a whole number of 512-byte sectors, such as 1G",
+            size.0
+        );
         return Err(wrong(why));
     }
     Ok(size)

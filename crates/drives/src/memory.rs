@@ -11,8 +11,9 @@
 
 use crate::request::{give_back, objection};
 use platform::{
-    BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
-    IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent, copy_past_caches,
+    BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind,
+    DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Result, Slices, StatusExtent,
+    copy_past_caches,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -98,7 +99,12 @@ pub struct MemoryDrive {
 
 impl MemoryDrive {
     /// A drive of zeroes. `size`: whole sectors, at most 16 TiB. `identity` must be unique.
-    pub fn new(name: &str, identity: DriveIdentity, size: ByteCount, sector: SectorSize) -> MemoryDrive {
+    pub fn new(
+        name: &str,
+        identity: DriveIdentity,
+        size: ByteCount,
+        sector: SectorSize,
+    ) -> MemoryDrive {
         let info = DriveInfo {
             name: name.to_owned(),
             identity,
@@ -123,7 +129,11 @@ impl DriveSource for MemoryDrive {
     }
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
-        Ok(Rc::new(Attached { content: self.content.clone(), recent: Recent::default(), env: env.clone() }))
+        Ok(Rc::new(Attached {
+            content: self.content.clone(),
+            recent: Recent::default(),
+            env: env.clone(),
+        }))
     }
 }
 
@@ -168,9 +178,12 @@ impl Drive for Attached {
                 self.recent.read(offset.0, count);
                 IoOutcome::done(count).with_buffers(buffers)
             }
-            IoRequest::Write { offset, slices, .. } => {
-                IoOutcome::done(content.write(offset.0, &slices, self.recent.has(offset.0), &self.env))
-            }
+            IoRequest::Write { offset, slices, .. } => IoOutcome::done(content.write(
+                offset.0,
+                &slices,
+                self.recent.has(offset.0),
+                &self.env,
+            )),
             IoRequest::WriteZeroes { range, .. } | IoRequest::Trim { range } => {
                 content.zero(range);
                 IoOutcome::done(range.len.0)
@@ -209,8 +222,8 @@ fn parts(start: u64, len: usize) -> impl Iterator<Item = (usize, usize, usize)> 
 impl Content {
     /// A chunk for writing; allocates its slot.
     fn chunk(&self, index: usize) -> MutexGuard<'_, Option<Chunk>> {
-        let group =
-            self.groups[index / GROUP].get_or_init(|| (0..GROUP).map(|_| ChunkSlot::default()).collect());
+        let group = self.groups[index / GROUP]
+            .get_or_init(|| (0..GROUP).map(|_| ChunkSlot::default()).collect());
         locked(&group[index % GROUP])
     }
 
@@ -228,7 +241,9 @@ impl Content {
                 for (index, inside, count) in parts(at, len) {
                     let (part, tail) = rest.split_at_mut(count);
                     match self.made(index).as_deref() {
-                        Some(Some(chunk)) => part.copy_from_slice(&chunk.bytes()[inside..inside + count]),
+                        Some(Some(chunk)) => {
+                            part.copy_from_slice(&chunk.bytes()[inside..inside + count])
+                        }
                         _ => part.fill(0),
                     }
                     rest = tail;

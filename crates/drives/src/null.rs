@@ -6,8 +6,8 @@
 
 use crate::request::{give_back, objection};
 use platform::{
-    BlockStatus, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
-    IoError, IoErrorKind, IoOutcome, IoRequest, Result, StatusExtent,
+    BlockStatus, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource,
+    Env, IoError, IoErrorKind, IoOutcome, IoRequest, Result, StatusExtent,
 };
 use std::rc::Rc;
 use units::{ByteCount, SectorSize};
@@ -62,15 +62,20 @@ impl Drive for Attached {
         }
         let len = request.range().len;
         match &mut request {
-            IoRequest::Read { buffers, .. } => buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(0)),
+            IoRequest::Read { buffers, .. } => {
+                buffers.iter_mut().for_each(|buf| buf.bytes_mut().fill(0))
+            }
             IoRequest::Status { .. } => {
                 let mut outcome = IoOutcome::done(len.0);
                 outcome.extents = vec![StatusExtent { len, status: BlockStatus::Hole }];
                 return completion.complete(outcome);
             }
-            IoRequest::Health => return completion.complete(IoOutcome::with_health(DriveHealth::default())),
+            IoRequest::Health => {
+                return completion.complete(IoOutcome::with_health(DriveHealth::default()));
+            }
             IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
-                return completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
+                return completion
+                    .complete(IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)));
             }
             _ => {}
         }

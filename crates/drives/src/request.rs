@@ -5,8 +5,10 @@ use smallvec::SmallVec;
 
 /// The reason why the drive rejects the request: a defect of the caller, not a drive fault.
 pub(crate) fn objection(info: &DriveInfo, request: &IoRequest) -> Option<IoErrorKind> {
-    let writes =
-        matches!(request, IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. });
+    let writes = matches!(
+        request,
+        IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. }
+    );
     if writes && info.read_only {
         return Some(IoErrorKind::ReadOnly);
     }

@@ -2,8 +2,8 @@
 
 use crate::request::{give_back, objection};
 use platform::{
-    BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
-    LocalFuture, Result, StatusExtent, Traffic,
+    BlockStatus, Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome,
+    IoRequest, LocalFuture, Result, StatusExtent, Traffic,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,7 +73,8 @@ impl Drive for Attached {
 
     fn start(&self, request: IoRequest, completion: Completion) {
         let range = request.range();
-        let is_inside = range.start.checked_add(range.len).is_some_and(|end| end.0 <= self.info.size.0);
+        let is_inside =
+            range.start.checked_add(range.len).is_some_and(|end| end.0 <= self.info.size.0);
         if !is_inside {
             return give_back(request, completion, Err(IoError::new(IoErrorKind::Invalid)));
         }
@@ -82,7 +83,9 @@ impl Drive for Attached {
                 let offset = self.range.start.checked_add(offset - units::ByteOffset(0));
                 let end = offset.and_then(|offset| offset.checked_add(range.len));
                 match (offset, end) {
-                    (Some(offset), Some(end)) if self.is_readable(ByteRange::from_to(offset, end)) => {
+                    (Some(offset), Some(end))
+                        if self.is_readable(ByteRange::from_to(offset, end)) =>
+                    {
                         self.inner.start(IoRequest::Read { offset, buffers }, completion);
                     }
                     _ => {

@@ -2,8 +2,8 @@
 
 use drives::{MemoryDrive, open};
 use platform::{
-    BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind, IoErrorKind,
-    IoRequest, Member, Slice,
+    BlockStatus, Buf, DriveHealth, DriveIdentity, DriveSource, Durability, Env, ErrorKind,
+    IoErrorKind, IoRequest, Member, Slice,
 };
 use platform_linux::{Settings, Shard};
 use smallvec::smallvec;
@@ -60,10 +60,16 @@ fn memory_keeps_what_is_written_across_its_chunks_and_for_every_attachment() {
         assert!(left[512..512 + 1024 + CHUNK as usize].iter().all(|byte| *byte == 0));
         assert!(left[512 + 1024 + CHUNK as usize..] == bytes[512 + 1024 + CHUNK as usize..]);
         let status = drive.start(IoRequest::Status { range: range(0, 4 * CHUNK) }).await.extents;
-        let status: Vec<_> = status.iter().map(|extent| (extent.len.0 / CHUNK, extent.status)).collect();
+        let status: Vec<_> =
+            status.iter().map(|extent| (extent.len.0 / CHUNK, extent.status)).collect();
         assert_eq!(
             status,
-            [(1, BlockStatus::Data), (1, BlockStatus::Hole), (1, BlockStatus::Data), (1, BlockStatus::Hole)]
+            [
+                (1, BlockStatus::Data),
+                (1, BlockStatus::Hole),
+                (1, BlockStatus::Data),
+                (1, BlockStatus::Hole)
+            ]
         );
     });
 }
@@ -87,9 +93,16 @@ fn requests_beyond_the_end_or_off_the_sectors_are_invalid() {
     on_a_shard(|env| async move {
         for spec in ["mem:1M", "null:1M"] {
             let drive = Member::new(&env, open(&env, spec).await.unwrap().attach(&env).unwrap());
-            for (start, len) in [(MIB, 512), (MIB - 512, 1024), (1, 512), (0, 100), (u64::MAX - 511, 512)] {
-                let outcome = drive.read(ByteOffset(start), smallvec![Buf::unpooled(ByteCount(len))]).await;
-                assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Invalid, "{spec} {start}+{len}");
+            for (start, len) in
+                [(MIB, 512), (MIB - 512, 1024), (1, 512), (0, 100), (u64::MAX - 511, 512)]
+            {
+                let outcome =
+                    drive.read(ByteOffset(start), smallvec![Buf::unpooled(ByteCount(len))]).await;
+                assert_eq!(
+                    outcome.result.unwrap_err().kind,
+                    IoErrorKind::Invalid,
+                    "{spec} {start}+{len}"
+                );
                 assert_eq!(outcome.buffers.len(), 1);
             }
         }
@@ -156,7 +169,10 @@ fn health_is_unknown_where_nobody_tells() {
         for name in ["mem:1M", "null:1M"] {
             let drive = Member::new(&env, open(&env, name).await.unwrap().attach(&env).unwrap());
             assert_eq!(drive.health().await, Ok(DriveHealth::default()), "{name}");
-            assert_eq!(drive.locate(true).await.result.unwrap_err().kind, IoErrorKind::NotSupported);
+            assert_eq!(
+                drive.locate(true).await.result.unwrap_err().kind,
+                IoErrorKind::NotSupported
+            );
             assert!(drive.info().exclusive);
         }
     });

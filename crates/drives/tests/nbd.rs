@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at the world from outside")]
 
 use drives::open;
-use platform::{BlockStatus, Buf, Durability, Env, ErrorKind, IoErrorKind, IoRequest, Member, Slice};
+use platform::{
+    BlockStatus, Buf, Durability, Env, ErrorKind, IoErrorKind, IoRequest, Member, Slice,
+};
 use platform_linux::{Settings, Shard};
 use smallvec::smallvec;
 use std::path::PathBuf;
@@ -44,7 +46,10 @@ impl Server {
         let mut server = Server { process, dir };
         // The pid file appears once the server listens.
         while !server.dir.join("pid").exists() {
-            assert!(server.process.try_wait().unwrap().is_none(), "nbdkit {arguments:?} did not start");
+            assert!(
+                server.process.try_wait().unwrap().is_none(),
+                "nbdkit {arguments:?} did not start"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         Some(server)
@@ -93,7 +98,10 @@ fn pattern(len: u64, seed: u64) -> Vec<u8> {
 
 async fn write(drive: &Member, start: u64, bytes: &[u8], durability: Durability) {
     let slices = smallvec![Buf::copy_of(bytes).freeze()];
-    assert_eq!(drive.write(ByteOffset(start), slices, durability).await.result, Ok(bytes.len() as u64));
+    assert_eq!(
+        drive.write(ByteOffset(start), slices, durability).await.result,
+        Ok(bytes.len() as u64)
+    );
 }
 
 async fn read(drive: &Member, start: u64, len: u64) -> Vec<u8> {
@@ -199,7 +207,9 @@ fn a_thousand_requests_at_once_are_each_answered_with_their_own() {
             io.await.result.unwrap();
         }
         let reads: Vec<_> = (0..1000u64)
-            .map(|i| drive.read(ByteOffset(i * (64 << 10)), smallvec![Buf::unpooled(ByteCount(len(i)))]))
+            .map(|i| {
+                drive.read(ByteOffset(i * (64 << 10)), smallvec![Buf::unpooled(ByteCount(len(i)))])
+            })
             .collect();
         for (i, io) in reads.into_iter().enumerate() {
             assert!(io.await.buffers[0].bytes() == pattern(len(i as u64), i as u64), "{i}");
@@ -209,7 +219,9 @@ fn a_thousand_requests_at_once_are_each_answered_with_their_own() {
 
 #[test]
 fn a_server_lost_with_writes_in_its_cache_fails_what_is_in_flight_and_what_follows_as_gone() {
-    let Some(mut server) = Server::start(&["--filter=delay", "memory", "64M", "rdelay=60"]) else { return };
+    let Some(mut server) = Server::start(&["--filter=delay", "memory", "64M", "rdelay=60"]) else {
+        return;
+    };
     on_a_shard(move |env| async move {
         let drive = attach(&env, &server.uri()).await;
         write(&drive, 0, &[1; 512], Durability::Cached).await;
@@ -336,7 +348,9 @@ fn who_is_no_nbd_server_is_found_out() {
 
 #[test]
 fn what_is_under_way_when_the_drive_is_dropped_is_still_answered() {
-    let Some(server) = Server::start(&["--filter=delay", "memory", "64M", "rdelay=10ms"]) else { return };
+    let Some(server) = Server::start(&["--filter=delay", "memory", "64M", "rdelay=10ms"]) else {
+        return;
+    };
     on_a_shard(move |env| async move {
         let drive = attach(&env, &server.uri()).await;
         let read = drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(4096))]);

@@ -4,7 +4,9 @@
 mod server;
 
 use drives::NbdDrive;
-use platform::{Buf, DriveSource, Durability, Env, Instant, Io, IoErrorKind, IoOutcome, IoRequest, Member};
+use platform::{
+    Buf, DriveSource, Durability, Env, Instant, Io, IoErrorKind, IoOutcome, IoRequest, Member,
+};
 use platform_sim::{Sim, SimOptions};
 use server::{Mode, SIZE, Server, URI, all_flags};
 use smallvec::smallvec;
@@ -68,8 +70,8 @@ fn reads_and_status_are_asked_again_and_nobody_notices() {
         let start = env.now();
         let reads: Vec<Io> =
             [(0, 512), (0, 8192), (4096, 100 << 10)].map(|(at, len)| read(&drive, at, len)).into();
-        let status =
-            drive.start(IoRequest::Status { range: ByteRange::new(ByteOffset(0), ByteCount(64 << 10)) });
+        let status = drive
+            .start(IoRequest::Status { range: ByteRange::new(ByteOffset(0), ByteCount(64 << 10)) });
         env.sleep(SECOND).await;
         server.mode.set(Mode::Serve);
         server.break_off();
@@ -96,7 +98,8 @@ fn a_status_that_was_told_in_part_is_told_once() {
         let extents = status.await.extents;
         assert_eq!(extents.len(), 64);
         let is_in_turn = |(index, extent): (usize, &platform::StatusExtent)| {
-            (extent.status == platform::BlockStatus::Hole) == (index % 2 == 1) && extent.len.0 == 4096
+            (extent.status == platform::BlockStatus::Hole) == (index % 2 == 1)
+                && extent.len.0 == 4096
         };
         assert!(extents.iter().enumerate().all(is_in_turn), "{extents:?}");
     });
@@ -167,7 +170,11 @@ fn a_write_in_parts_is_written_again_as_a_whole() {
         let run = move |env: Env, server: Rc<Server>, drive: NbdDrive| async move {
             let drive = prepared(&env, &drive).await;
             let len = 200 << 10;
-            server.mode.set(if durability == Durability::Durable { Mode::NoFlush } else { Mode::Serve });
+            server.mode.set(if durability == Durability::Durable {
+                Mode::NoFlush
+            } else {
+                Mode::Serve
+            });
             let writing = write(&drive, 0, 5, len, durability);
             let parts = server.writes.get();
             while server.writes.get() < parts + 4 - u32::from(durability == Durability::Cached) {
@@ -194,12 +201,16 @@ fn when_the_server_stays_away_everybody_is_told_in_time() {
     scenario(all_flags(), |env, server, drive| async move {
         let drive = prepared(&env, &drive).await;
         server.mode.set(Mode::Hold);
-        let (reading, writing) = (read(&drive, 0, 512), write(&drive, 0, 2, 512, Durability::Cached));
+        let (reading, writing) =
+            (read(&drive, 0, 512), write(&drive, 0, 2, 512, Durability::Cached));
         env.sleep(SECOND).await;
         let broken = env.now();
         server.stop();
         let (reading, writing) = (reading.await, writing.await);
-        assert_eq!((kind(&reading), kind(&writing)), (Err(IoErrorKind::Gone), Err(IoErrorKind::Gone)));
+        assert_eq!(
+            (kind(&reading), kind(&writing)),
+            (Err(IoErrorKind::Gone), Err(IoErrorKind::Gone))
+        );
         assert_eq!(reading.buffers.len(), 1);
         let waited = env.now().since(broken);
         assert!(waited > SECOND * 10 && waited <= SECOND * 15, "{waited:?}");
@@ -216,7 +227,8 @@ fn a_lost_drive_tells_at_once_and_returns_writes_only_when_they_can_land_no_more
         let drive = prepared(&env, &drive).await;
         write(&drive, 0, 2, 512, Durability::Cached).await.result.unwrap();
         server.mode.set(Mode::Hold);
-        let (reading, writing) = (read(&drive, 0, 512), write(&drive, 0, 3, 512, Durability::Durable));
+        let (reading, writing) =
+            (read(&drive, 0, 512), write(&drive, 0, 3, 512, Durability::Durable));
         env.sleep(SECOND).await;
         let broken = env.now();
         server.break_off();
@@ -266,15 +278,18 @@ fn attachments_stand_and_fall_together() {
             let process = sim.add_process();
             let server = Server::new(&sim.env_of(process, 0), all_flags());
             let started = server.clone();
-            let starting = sim.env_of(process, 0).spawn("start", async move { started.start().await });
+            let starting =
+                sim.env_of(process, 0).spawn("start", async move { started.start().await });
             sim.finish(&starting).unwrap();
             let envs = [sim.shard(0), sim.shard(1)];
             let opener = envs[0].clone();
-            let source = sim.run(async move { NbdDrive::open(&opener, URI).await.unwrap() }).unwrap();
+            let source =
+                sim.run(async move { NbdDrive::open(&opener, URI).await.unwrap() }).unwrap();
             let [first, second] = [0, 1].map(|shard| attach(&envs[shard], &source));
             let on = |sim: &mut Sim, shard: usize, drive: &Member, request: fn(&Member) -> Io| {
                 let drive = drive.clone();
-                let task = envs[shard].spawn("request", async move { kind(&request(&drive).await) });
+                let task =
+                    envs[shard].spawn("request", async move { kind(&request(&drive).await) });
                 sim.finish(&task).unwrap()
             };
             // One writes, the other flushes; then both connections break, and the other uses the
@@ -319,7 +334,8 @@ fn a_server_without_memory_is_asked_again_and_nobody_notices() {
             server.mode.set(Mode::NoMemory);
             let reading = [read(&drive, 0, 8192), read(&drive, 4096, 100 << 10)];
             let writing = [(16384, 512), (32768, 100 << 10)];
-            let writing = writing.map(|(at, len)| (at, len, write(&drive, at, 2, len, Durability::Cached)));
+            let writing =
+                writing.map(|(at, len)| (at, len, write(&drive, at, 2, len, Durability::Cached)));
             env.sleep(SECOND).await;
             assert_eq!(server.content(16384, 512), [if breaks_off { 2 } else { 0 }; 512]);
             if breaks_off {

@@ -39,7 +39,8 @@ pub async fn attach(
     let (done, mut answers) = mailbox::mailbox(env, 1);
     sender.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
     answers.receive().await.ok_or_else(gone)??;
-    let keeper = unkept::keep(env.clone(), receiver, vec![sender.clone()], BTreeMap::from([(id, state)]));
+    let keeper =
+        unkept::keep(env.clone(), receiver, vec![sender.clone()], BTreeMap::from([(id, state)]));
     env.spawn("keeper", keeper);
     Ok(Alone { volume: shard.volume(id).ok_or_else(gone)?, shard: sender })
 }

@@ -88,11 +88,12 @@ pub use attachment::{
 pub use host::Volume;
 pub use host::{VolumeDrive, VolumeService};
 pub use memory::{
-    Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, MoreCells, Unreserved,
+    Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, MoreCells,
+    Unreserved,
 };
 pub use messages::{
-    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
-    StripeRequest, StripeWork, Ticket,
+    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage,
+    StripeOutcome, StripeRequest, StripeWork, Ticket,
 };
 pub use server::{Shard, ShardSeed};
 pub use shard::Resources;
@@ -100,7 +101,7 @@ pub use stripe::{JournalTerms, count_as_zeros, ring_len};
 pub use task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress};
 pub use volume::{ALIGNMENT, Counters, FaultPolicy, VolumeId, VolumeMeter, VolumeSpec, served};
 pub use volume_state::{
-    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step, StripeSet,
-    VolumeState,
+    BlockList, Change, Moved, Mover, RegionIndex, RegionSet, Regions, Relocated, Reshape, Step,
+    StripeSet, VolumeState,
 };
 pub use write_log::CELL;

@@ -44,8 +44,8 @@ pub struct CellShare {
 pub struct MoreCells {
     /// Their number.
     pub cells: u64,
-    /// Where the shard requests them, by its index. The answer is a [`CellShare`] with `more`; until
-    /// then it does not request again.
+    /// Where the shard requests them, by its index. The answer is a [`CellShare`] with `more`;
+    /// until then it does not request again.
     pub requests: mailbox::Sender<usize>,
     /// The shard's index in requests.
     pub shard: usize,
@@ -169,7 +169,9 @@ impl CacheMemory {
         let (mut found, mut free) = (Vec::new(), Vec::new());
         for (slot, cell) in (0..first).zip(bytes.carve(CELL)) {
             match Descriptor::load(slot, load) {
-                Some(descriptor) => found.push(FoundCell { slot, descriptor, bytes: cell.freeze() }),
+                Some(descriptor) => {
+                    found.push(FoundCell { slot, descriptor, bytes: cell.freeze() })
+                }
                 None => {
                     // A store interrupted by the end of the process was never acknowledged.
                     words.store(descriptor_at(slot), 0);
@@ -304,7 +306,16 @@ impl CacheCounters {
                 [0, 1, 2, 3, 4, 5, 6, 7].map(|word| gauge.load(shard * GAUGE_WORDS + word));
             let [dirty, pinned, clean] = [dirty, pinned, clean].map(ByteCount);
             let [ahead_used, ahead_wasted] = [used, wasted].map(ByteCount);
-            CacheCounters { dirty, pinned, absorbed, hits, destages, clean, ahead_used, ahead_wasted }
+            CacheCounters {
+                dirty,
+                pinned,
+                absorbed,
+                hits,
+                destages,
+                clean,
+                ahead_used,
+                ahead_wasted,
+            }
         };
         (0..gauge.len() / GAUGE_WORDS).map(of).fold(CacheCounters::default(), CacheCounters::with)
     }

@@ -5,8 +5,8 @@ use crate::background::{Tasks, reshape};
 use crate::host::{Exchange, Job, Then, Volume, begin_reshape, end_reshape, show_reshaped};
 use crate::members::when_quiet;
 use crate::messages::{
-    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage, StripeOutcome,
-    answer_control,
+    Done, REPORTS_OPEN, REQUESTS_AWAY, Report, ReportKind, Seat, ShardIndex, ShardMessage,
+    StripeOutcome, answer_control,
 };
 use crate::shard::Resources;
 use crate::volume::{VolumeId, worst_scratch};
@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use volume_state::Change;
 
-/// How long a region must be quiet before its dirty mark is cleared, and how often that is looked at.
+/// How long a region must be quiet before its dirty mark is cleared, and how often that is looked
+/// at.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
 struct Inner {
@@ -123,82 +124,87 @@ impl Shard {
     async fn run_job(&self, Job { request, then }: Job) {
         let outcome = match self.volume(request.volume) {
             Some(volume) => volume.run(request).await,
-            None => StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), request.work.into_buffer()),
+            None => {
+                StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), request.work.into_buffer())
+            }
         };
         match then {
             Then::Local(parent, number) => parent.finish(self.env(), number, outcome),
             Then::Remote(shard, ticket) => {
-                self.inner.resources.answer_to(shard, ShardMessage::StripeRequestDone { ticket, outcome });
+                self.inner
+                    .resources
+                    .answer_to(shard, ShardMessage::StripeRequestDone { ticket, outcome });
             }
         }
     }
 
     fn take(&self, message: ShardMessage) {
+        use ShardMessage::*;
         let inner = &self.inner;
         match message {
-            ShardMessage::Peers(peers) => inner.resources.set_peers(peers),
-            ShardMessage::StripeRequest { from, ticket, request } => {
+            Peers(peers) => inner.resources.set_peers(peers),
+            StripeRequest { from, ticket, request } => {
                 inner.exchange.enqueue(Job { request, then: Then::Remote(from, ticket) });
             }
-            ShardMessage::StripeRequestDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
-            ShardMessage::CanServe(volume, done) => {
-                answer_control(&done, self.check_memory(&volume.0, &volume.1));
+            StripeRequestDone { ticket, outcome } => inner.exchange.came_back(ticket, outcome),
+            CanServe(volume, done) => {
+                answer_control(&done, self.check_memory(&volume.0, &volume.1))
             }
-            ShardMessage::Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
-            ShardMessage::Detach(id, leaving, done) => {
+            Attach(attachment, done) => answer_control(&done, self.attach(&attachment)),
+            Detach(id, leaving, done) => {
                 self.env().spawn("detach", self.clone().detach(id, leaving, done));
             }
-            ShardMessage::Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
-            ShardMessage::SetPolicy(id, policy, done) => {
-                self.change(id, &done, |volume| volume.set_policy(policy));
+            Apply(id, change, drive, done) => self.take_change(id, &change, drive, done),
+            SetPolicy(id, policy, done) => {
+                self.change(id, &done, |volume| volume.set_policy(policy))
             }
-            ShardMessage::SetJournal(id, place, done) => {
+            SetJournal(id, place, done) => {
                 self.env().spawn("change the journal", self.clone().set_journal(id, place, done));
             }
-            ShardMessage::LoseJournal(id, lost, place, done) => {
-                self.lose_journal(id, lost, place.as_ref(), done);
-            }
-            ShardMessage::LeaveLogDevice(id, device, done) => self.leave_log_device(id, device, &done),
-            ShardMessage::HoldLogDevice(id, device, done) => self.hold_log_device(id, device, done),
-            ShardMessage::TakeBackLogDevice(id, device, done) => self.take_back_log_device(id, device, &done),
-            ShardMessage::ReadRoom(room) => inner.resources.clean().set_room(room),
-            ShardMessage::SetReads(id, terms, done) => {
+            LoseJournal(id, lost, place, done) => self.lose_journal(id, lost, place.as_ref(), done),
+            LeaveLogDevice(id, device, done) => self.leave_log_device(id, device, &done),
+            HoldLogDevice(id, device, done) => self.hold_log_device(id, device, done),
+            TakeBackLogDevice(id, device, done) => self.take_back_log_device(id, device, &done),
+            ReadRoom(room) => inner.resources.clean().set_room(room),
+            SetReads(id, terms, done) => {
                 answer_control(&done, self.volume_or(id).map(|volume| volume.set_reads(terms)));
             }
-            ShardMessage::Cells(share) => inner.resources.cells().take_over(share),
-            ShardMessage::SetAbsorb(id, absorb, index, done) => {
+            Cells(share) => inner.resources.cells().take_over(share),
+            SetAbsorb(id, absorb, index, done) => {
                 let work = async move |volume: Rc<Volume>| volume.set_absorb(absorb, index).await;
                 self.env().spawn("set what is answered", self.clone().answer_with(id, done, work));
             }
-            ShardMessage::SetDataLog(id, terms, done) => self.set_data_log(id, &terms, done),
-            ShardMessage::Drain(id, done) => {
+            SetDataLog(id, terms, done) => self.set_data_log(id, &terms, done),
+            Drain(id, done) => {
                 let work = async move |volume: Rc<Volume>| volume.drain_and_flush().await;
                 self.env().spawn("drain the cache", self.clone().answer_with(id, done, work));
             }
-            ShardMessage::DiscardCells(index, done) => {
+            DiscardCells(index, done) => {
                 inner.resources.cells().discard(index);
                 answer_control(&done, Ok(()));
             }
-            ShardMessage::LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
-            ShardMessage::Rename(id, name, done) => self.change(id, &done, |volume| volume.rename(&name)),
-            ShardMessage::Reshape(id, order, done) => self.reshape(id, order, done),
-            ShardMessage::EndReshape(id, leaving, done) => self.end_reshape(id, leaving, &done),
-            ShardMessage::StartTask(order, done) => {
-                let result =
-                    self.volume_or(order.volume).and_then(|volume| inner.tasks.start(&volume, *order));
+            LeaveCells(done) => answer_control(&done, inner.resources.cells().leave()),
+            Rename(id, name, done) => self.change(id, &done, |volume| volume.rename(&name)),
+            Reshape(id, order, done) => self.reshape(id, order, done),
+            EndReshape(id, leaving, done) => self.end_reshape(id, leaving, &done),
+            StartTask(order, done) => {
+                let result = self
+                    .volume_or(order.volume)
+                    .and_then(|volume| inner.tasks.start(&volume, *order));
                 answer_control(&done, result);
             }
-            ShardMessage::AskHosts { from } => self.look_for_hosts(from),
-            ShardMessage::HostsAround => self.hosts_seen(),
-            ShardMessage::SetPace(task, pace) => inner.tasks.set_pace(&inner.resources, task, pace),
-            ShardMessage::StopTask(task, done) => inner.tasks.stop(&inner.resources, task, done),
-            ShardMessage::ReportDone { report, result } => inner.resources.report_done(report, result),
+            AskHosts { from } => self.look_for_hosts(from),
+            HostsAround => self.hosts_seen(),
+            SetPace(task, pace) => inner.tasks.set_pace(&inner.resources, task, pace),
+            StopTask(task, done) => inner.tasks.stop(&inner.resources, task, done),
+            ReportDone { report, result } => inner.resources.report_done(report, result),
         }
     }
 
     fn attach(&self, attachment: &Attachment) -> Result<(), String> {
-        let volume = Volume::attach(&self.inner.resources.for_volume(), &self.inner.exchange, attachment)
-            .map_err(|error| error.to_string())?;
+        let volume =
+            Volume::attach(&self.inner.resources.for_volume(), &self.inner.exchange, attachment)
+                .map_err(|error| error.to_string())?;
         self.check_memory(&volume.name(), volume.geometry())?;
         let (recovery, env) = (Rc::downgrade(volume.recovery()), self.env().clone());
         volume.when_unsynced(move || {
@@ -222,7 +228,8 @@ impl Shard {
         let (need, has) = (worst_scratch(geometry), self.scratch_total());
         if need > has {
             return Err(format!(
-                "volume '{name}' needs {need} of memory for one stripe, but a shard has {has} for that; start with a larger --memory"
+                "volume '{name}' needs {need} of memory for one stripe, but a shard has {has} for \
+                    that; start with a larger --memory"
             ));
         }
         Ok(())
@@ -273,14 +280,20 @@ impl Shard {
                 env.spawn("resync", crate::background::resync(volume.recovery().clone()));
             }
             Change::Forced(_) | Change::ForcedByLog(_) => {
-                env.spawn("resync of what is forced", crate::background::resync(volume.recovery().clone()));
+                env.spawn(
+                    "resync of what is forced",
+                    crate::background::resync(volume.recovery().clone()),
+                );
             }
             _ => {}
         }
         match left {
             None => answer(Ok(())),
             Some(left) => {
-                env.spawn("swapped drive", when_quiet(self.inner.resources.clone(), Some(left), done));
+                env.spawn(
+                    "swapped drive",
+                    when_quiet(self.inner.resources.clone(), Some(left), done),
+                );
             }
         }
     }
@@ -302,7 +315,9 @@ impl Shard {
             };
             if let Err(error) = drained {
                 let (name, dirty) = (volume.name(), volume.cache_counters().dirty);
-                left = Err(format!("{dirty} that hosts wrote to volume '{name}' cannot be written: {error}"));
+                left = Err(format!(
+                    "{dirty} that hosts wrote to volume '{name}' cannot be written: {error}"
+                ));
             }
             inner.volumes.borrow_mut().remove(&id);
             volume.close_cache();
@@ -367,9 +382,9 @@ impl Shard {
             self.env().spawn("reshape", self.clone().answer_with(id, done, work));
             return;
         };
-        let three = self
-            .volume_or(id)
-            .and_then(|volume| Ok((volume, self.volume_or(place.to)?, self.volume_or(place.save)?)));
+        let three = self.volume_or(id).and_then(|volume| {
+            Ok((volume, self.volume_or(place.to)?, self.volume_or(place.save)?))
+        });
         let (volume, to, save) = match three {
             Ok(three) => three,
             Err(why) => return answer_control(&done, Err(why)),
@@ -443,7 +458,8 @@ impl Shard {
         while !self.is_stopping() {
             self.env().sleep(QUIET_AFTER).await;
             let now = self.env().now();
-            let before = platform::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
+            let before =
+                platform::Instant { ns: now.ns.saturating_sub(QUIET_AFTER.as_nanos() as u64) };
             let volumes: Vec<Rc<Volume>> = inner.volumes.borrow().values().cloned().collect();
             for volume in volumes {
                 let quiet = volume.take_quiet(before);

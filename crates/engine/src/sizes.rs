@@ -28,13 +28,21 @@ fn futures_on_the_way_of_a_request_are_small() {
     let planned = [
         (
             "execute",
-            size(|(v, p, h, t): (V, &'static Plan, Host, &'static mut Trouble)| v.execute(p, 0, h, t)),
+            size(|(v, p, h, t): (V, &'static Plan, Host, &'static mut Trouble)| {
+                v.execute(p, 0, h, t)
+            }),
         ),
         (
             "attempt",
-            size(|(v, s, r, h, t): (V, StripeIndex, Request<'static>, Host, &'static mut Trouble)| {
-                v.attempt(s, r, h, t, &Attempt::HELD)
-            }),
+            size(
+                |(v, s, r, h, t): (
+                    V,
+                    StripeIndex,
+                    Request<'static>,
+                    Host,
+                    &'static mut Trouble,
+                )| { v.attempt(s, r, h, t, &Attempt::HELD) },
+            ),
         ),
         ("run", size(|(v, p): (V, StripeRequest)| v.run(p))),
         ("write", size(|(v, r, s): (V, ByteRange, Slice)| v.write(r, s, Durability::Cached))),

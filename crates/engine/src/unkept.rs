@@ -22,7 +22,11 @@ pub async fn keep(
             && *let_go.entry(report.volume).or_insert(drive) != drive
         {
             let result = Err(IoError::new(IoErrorKind::Busy));
-            answer(&shards, report.from, ShardMessage::ReportDone { report: report.number, result });
+            answer(
+                &shards,
+                report.from,
+                ShardMessage::ReportDone { report: report.number, result },
+            );
             continue;
         }
         if let Some(state) = states.get_mut(&report.volume)
@@ -32,12 +36,18 @@ pub async fn keep(
             // The reporter's later changes of its own regions must not be undone.
             let is_own = matches!(
                 report.kind,
-                ReportKind::Unsynced(_) | ReportKind::MarkDirty(_) | ReportKind::StripesInitialised { .. }
+                ReportKind::Unsynced(_)
+                    | ReportKind::MarkDirty(_)
+                    | ReportKind::StripesInitialised { .. }
             );
             let except = is_own.then_some(report.from);
             spread(&env, &shards, report.volume, &change, except).await;
         }
-        answer(&shards, report.from, ShardMessage::ReportDone { report: report.number, result: Ok(()) });
+        answer(
+            &shards,
+            report.from,
+            ShardMessage::ReportDone { report: report.number, result: Ok(()) },
+        );
     }
 }
 

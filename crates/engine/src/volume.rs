@@ -73,7 +73,15 @@ impl Counters {
     fn numbers(self) -> [u64; Counters::NUMBERS] {
         let Counters { joined_writes, fast_path, replans, resynced_stripes, .. } = self;
         let Counters { repaired, lost_blocks, unaligned_writes, .. } = self;
-        [joined_writes, fast_path, replans, resynced_stripes, repaired, lost_blocks, unaligned_writes]
+        [
+            joined_writes,
+            fast_path,
+            replans,
+            resynced_stripes,
+            repaired,
+            lost_blocks,
+            unaligned_writes,
+        ]
     }
 
     /// From a list of numbers; missing ones are zero.

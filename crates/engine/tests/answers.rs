@@ -98,7 +98,10 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
             let (sender, env, records) = (answers_to.clone(), keeper.clone(), records.clone());
             keeper.spawn("answer", async move {
                 let is_failure = |kind: &ReportKind| {
-                    matches!(kind, ReportKind::DriveFailed { .. } | ReportKind::ReplacementFailed { .. })
+                    matches!(
+                        kind,
+                        ReportKind::DriveFailed { .. } | ReportKind::ReplacementFailed { .. }
+                    )
                 };
                 while is_failure(&report.kind) && !records.get() {
                     env.sleep(SECOND / 100).await;
@@ -109,7 +112,12 @@ async fn with_slow_records(env: &Env, setup: &Setup) -> SlowRecords {
                     let (done, mut answers) = mailbox::mailbox(&env, 1);
                     assert!(
                         sender
-                            .send(ShardMessage::Apply(VOLUME, Change::InService(health), None, Some(done)))
+                            .send(ShardMessage::Apply(
+                                VOLUME,
+                                Change::InService(health),
+                                None,
+                                Some(done)
+                            ))
                             .is_ok()
                     );
                     answers.receive().await.expect("an answer").expect("set");
@@ -136,7 +144,9 @@ enum Asked {
 fn nothing_is_answered_before_it_is_durable_who_missed_it() {
     let levels = [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
     let asked = [Asked::Write, Asked::LaterWrite, Asked::Flush, Asked::Trim];
-    for ((level, drives), asked) in levels.into_iter().flat_map(|level| asked.map(|asked| (level, asked))) {
+    for ((level, drives), asked) in
+        levels.into_iter().flat_map(|level| asked.map(|asked| (level, asked)))
+    {
         let setup = Setup::new(level, drives);
         let mut sim = setup.sim(3, 0);
         let victim = drive(&sim, 0);
@@ -164,7 +174,9 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
             let (of_volume, told) = (volume.clone(), answered.clone());
             let request = env.spawn("request", async move {
                 match asked {
-                    Asked::Write | Asked::LaterWrite => write(&of_volume, later, &pattern(3, len)).await,
+                    Asked::Write | Asked::LaterWrite => {
+                        write(&of_volume, later, &pattern(3, len)).await
+                    }
                     Asked::Flush => of_volume.flush().await,
                     Asked::Trim => of_volume.trim(range(0, of_volume.spec().capacity.0)).await,
                 }
@@ -172,7 +184,10 @@ fn nothing_is_answered_before_it_is_durable_who_missed_it() {
                 told.set(true);
             });
             env.sleep(10 * SECOND).await;
-            assert!(!answered.get(), "{level}, {asked:?}: acknowledged before the stale drive is recorded");
+            assert!(
+                !answered.get(),
+                "{level}, {asked:?}: acknowledged before the stale drive is recorded"
+            );
             may_record.set(true);
             request.await;
         })

@@ -1,8 +1,12 @@
 //! Non-owner writes to volumes without redundancy: they skip the owner, and keep all of its
 //! guarantees.
 
-use crate::common::{self, Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, write};
-use engine::{Change, ReadTerms, RegionSet, ShardIndex, ShardMessage, TaskKind, TaskOutcome, Volume};
+use crate::common::{
+    self, Bench, PACE, Setup, VOLUME, drive, envs, open, pattern, read, regions, write,
+};
+use engine::{
+    Change, ReadTerms, RegionSet, ShardIndex, ShardMessage, TaskKind, TaskOutcome, Volume,
+};
 use layout::Level;
 use platform::{IoError, IoErrorKind};
 use platform_sim::{Sim, SimDrive};
@@ -44,7 +48,8 @@ fn begin(volume: &Rc<Volume>, at: u64, bytes: Vec<u8>) -> Rc<Cell<Option<Result<
 /// Each write to another shard's stripe cost a message to the owner and a reply.
 #[test]
 fn a_shard_writes_without_redundancy_what_another_one_owns() {
-    for (level, is_beside) in [(Level::Raid0, true), (Level::Raid1, false), (Level::Raid10, false)] {
+    for (level, is_beside) in [(Level::Raid0, true), (Level::Raid1, false), (Level::Raid10, false)]
+    {
         let setup = Setup { drives: 4, ..setup(level) };
         let mut sim = setup.sim(1, 0);
         let envs = envs(&sim, &setup);
@@ -61,7 +66,8 @@ fn a_shard_writes_without_redundancy_what_another_one_owns() {
                     "{level}"
                 );
             }
-            let asked = (owner.counters().fast_path - before.0, other.counters().fast_path - before.1);
+            let asked =
+                (owner.counters().fast_path - before.0, other.counters().fast_path - before.1);
             assert_eq!(asked.1 == 2, is_beside, "{level}: {asked:?}");
             assert_eq!(owner.check_invariants(), Ok(()));
         });
@@ -69,7 +75,12 @@ fn a_shard_writes_without_redundancy_what_another_one_owns() {
     }
 }
 
-async fn begin_and_wait(bench: &Bench, volume: &Rc<Volume>, at: u64, bytes: Vec<u8>) -> Result<(), IoError> {
+async fn begin_and_wait(
+    bench: &Bench,
+    volume: &Rc<Volume>,
+    at: u64,
+    bytes: Vec<u8>,
+) -> Result<(), IoError> {
     let ended = begin(volume, at, bytes);
     while ended.get().is_none() {
         bench.wait(Duration::from_micros(10)).await;
@@ -78,7 +89,12 @@ async fn begin_and_wait(bench: &Bench, volume: &Rc<Volume>, at: u64, bytes: Vec<
 }
 
 /// Reads on the volume's own shard.
-async fn read_there(bench: &Bench, volume: &Rc<Volume>, at: u64, len: u64) -> Result<Vec<u8>, IoError> {
+async fn read_there(
+    bench: &Bench,
+    volume: &Rc<Volume>,
+    at: u64,
+    len: u64,
+) -> Result<Vec<u8>, IoError> {
     let (told, volume) = (Rc::new(RefCell::new(None)), volume.clone());
     let ended = told.clone();
     volume.shard().env().clone().spawn("read", async move {
@@ -139,7 +155,9 @@ fn a_copy_has_what_was_being_written_beside_the_owner_when_it_began() {
             let (slot, source) = (DriveIndex(home), open(&bench.env, setup.drives).await);
             let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
             bench
-                .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+                .tell(|done| {
+                    ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))
+                })
                 .await;
             bench.begin(TaskKind::Copy { slot }, PACE).await;
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done; 2]);
@@ -171,7 +189,11 @@ fn nothing_is_kept_that_was_read_while_others_wrote_beside_the_owner() {
         bench.wait(Duration::from_millis(10)).await;
         bench.tell(|done| ShardMessage::SetReads(VOLUME, KEPT, done)).await;
         let owner = owner_and_other(&bench, &setup).0;
-        assert_eq!(read_there(&bench, &owner, 0, 512).await, Ok(pattern(1, 512)), "the write has not landed");
+        assert_eq!(
+            read_there(&bench, &owner, 0, 512).await,
+            Ok(pattern(1, 512)),
+            "the write has not landed"
+        );
         while late.get().is_none() {
             bench.wait(Duration::from_millis(1)).await;
         }
@@ -206,7 +228,10 @@ fn a_drive_that_fails_under_a_write_beside_the_owner_lets_others_go_on() {
         assert_eq!(late.get(), None, "only this drive has the data");
         drives[usize::from(home)].fail_now();
         bench.wait(Duration::from_secs(1)).await;
-        assert_eq!(late.get().map(|late| late.map_err(|error| error.kind)), Some(Err(IoErrorKind::Gone)));
+        assert_eq!(
+            late.get().map(|late| late.map_err(|error| error.kind)),
+            Some(Err(IoErrorKind::Gone))
+        );
         assert!(part.get().is_some(), "the exclusive operation proceeds");
         assert!(bench.count(|kind| matches!(kind, engine::ReportKind::DriveFailed { .. })) > 0);
     });
@@ -230,17 +255,25 @@ fn nobody_writes_beside_a_shard_that_does_not_know_yet_that_a_drive_was_promoted
             let (slot, source) = (DriveIndex(home), open(&bench.env, setup.drives).await);
             let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
             bench
-                .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+                .tell(|done| {
+                    ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))
+                })
                 .await;
             let (owner, other) = owner_and_other(&bench, &setup);
             let promoted = || {
-                ShardMessage::Apply(VOLUME, Change::Promoted { slot, stale: RegionSet::EMPTY }, None, None)
+                ShardMessage::Apply(
+                    VOLUME,
+                    Change::Promoted { slot, stale: RegionSet::EMPTY },
+                    None,
+                    None,
+                )
             };
             let [first, last] = match first_is_owner {
                 true => [&owner, &other],
                 false => [&other, &owner],
             };
-            let sender = |volume: &Rc<Volume>| &bench.senders[usize::from(volume.shard().index().0)];
+            let sender =
+                |volume: &Rc<Volume>| &bench.senders[usize::from(volume.shard().index().0)];
             assert!(sender(first).send(promoted()).is_ok());
             bench.wait(Duration::from_millis(1)).await;
             assert_eq!(begin_and_wait(&bench, &other, 0, vec![0xEE; 512]).await, Ok(()));
@@ -249,10 +282,18 @@ fn nobody_writes_beside_a_shard_that_does_not_know_yet_that_a_drive_was_promoted
             bench.wait(Duration::from_millis(1)).await;
             let got = read(bench.volume(), 0, 512).await.expect("readable");
             let around = got[..200].iter().chain(&got[300..]);
-            assert!(around.into_iter().all(|byte| *byte == 0xEE), "{first_is_owner}: {:?}", &got[..8]);
+            assert!(
+                around.into_iter().all(|byte| *byte == 0xEE),
+                "{first_is_owner}: {:?}",
+                &got[..8]
+            );
             let before = other.counters().fast_path;
             assert_eq!(begin_and_wait(&bench, &other, 0, vec![0xCC; 512]).await, Ok(()));
-            assert_eq!(other.counters().fast_path, before + 1, "all shards know: non-owner writes resume");
+            assert_eq!(
+                other.counters().fast_path,
+                before + 1,
+                "all shards know: non-owner writes resume"
+            );
         });
         ran.expect("no stall");
     }

@@ -51,7 +51,8 @@ fn a_read_that_says_nothing_of_blocks_is_served_by_redundancy_and_repairs_nothin
                 for refusals in [1, 3, 20] {
                     victim.fail_next(refusals, Some("read"), kind);
                     assert!(
-                        read(volume, 0, bytes.len() as u64).await.expect("served from redundancy") == bytes
+                        read(volume, 0, bytes.len() as u64).await.expect("served from redundancy")
+                            == bytes
                     );
                     bench.wait(SECOND).await;
                 }
@@ -101,7 +102,9 @@ fn a_write_that_is_refused_for_now_fails_and_no_drive_does() {
             let volume = bench.volume();
             let len = volume.spec().capacity.0;
             write(volume, 0, &pattern(1, len)).await.expect("writable");
-            for (at, bytes) in [(0, pattern(2, len)), (1024, pattern(3, 512)), (8192, vec![0; 65536])] {
+            for (at, bytes) in
+                [(0, pattern(2, len)), (1024, pattern(3, 512)), (8192, vec![0; 65536])]
+            {
                 ["write", "write-zeroes"].iter().for_each(|op| {
                     victim.fail_next(10_000, Some(op), IoErrorKind::Busy);
                 });
@@ -132,7 +135,10 @@ fn a_flush_that_is_refused_for_now_fails_and_no_drive_does() {
             let volume = bench.volume();
             write(volume, 0, &pattern(1, 65536)).await.expect("writable");
             victim.fail_next(1, Some("flush"), IoErrorKind::Busy);
-            assert_eq!(volume.flush().await.expect_err("it is not flushed").kind, IoErrorKind::Busy);
+            assert_eq!(
+                volume.flush().await.expect_err("it is not flushed").kind,
+                IoErrorKind::Busy
+            );
             volume.flush().await.expect("the flush succeeds now");
             bench.wait(SECOND).await;
             assert_eq!(charged(&bench), [""; 0], "{level:?}");
@@ -193,8 +199,9 @@ fn a_write_with_an_unknown_error_counts_as_refused() {
         refusing.fail_next(1, Some("write"), IoErrorKind::Unknown);
         write(volume, 0, &[9; 4096]).await.expect("the other drives take it");
         assert_eq!(read(volume, 0, 4096).await.expect("readable"), [9; 4096]);
-        let failed =
-            |kind: &ReportKind| matches!(kind, ReportKind::DriveFailed { drive, .. } if drive.0 == victim);
+        let failed = |kind: &ReportKind| {
+            matches!(kind, ReportKind::DriveFailed { drive, .. } if drive.0 == victim)
+        };
         assert_eq!(bench.count(failed), 1, "the drive fails");
     })
     .expect("no stall");

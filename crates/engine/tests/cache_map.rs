@@ -1,7 +1,9 @@
 //! Block status, trims and zeros with a cache: the cache's map has priority, and they cause no
 //! other destage.
 
-use crate::common::{self, Bench, MEMBER, Setup, VOLUME, envs, pattern, range, read, regions, write};
+use crate::common::{
+    self, Bench, MEMBER, Setup, VOLUME, envs, pattern, range, read, regions, write,
+};
 use engine::{Absorb, Attachment, CacheTerms, FaultPolicy, Volume};
 use layout::Level;
 use platform::{BlockStatus, Durability, IoErrorKind, StatusExtent};
@@ -42,7 +44,9 @@ async fn there<T: Send + 'static>(
 ) -> T {
     let (done, mut result) = platform::mailbox::mailbox(&bench.env, 1);
     let volume = bench.volumes[shard].clone();
-    bench.shards[shard].env().spawn("host", async move { assert!(done.send(work(volume).await).is_ok()) });
+    bench.shards[shard]
+        .env()
+        .spawn("host", async move { assert!(done.send(work(volume).await).is_ok()) });
     result.receive().await.expect("it ends")
 }
 
@@ -50,7 +54,8 @@ async fn there<T: Send + 'static>(
 async fn sectors(volume: &Rc<Volume>, start: u64, len: u64) -> Vec<BlockStatus> {
     let (mut at, mut sectors) = (start, Vec::new());
     while at < start + len {
-        let extents: Vec<StatusExtent> = volume.status(range(at, start + len - at)).await.expect("known");
+        let extents: Vec<StatusExtent> =
+            volume.status(range(at, start + len - at)).await.expect("known");
         assert!(!extents.is_empty(), "at least a sector");
         for extent in extents {
             assert_eq!(extent.len.0 % SECTOR, 0);
@@ -82,13 +87,15 @@ fn the_status_is_that_of_the_cache_and_drains_nothing() {
         let capacity = setup.geometry().capacity().0;
         run(&setup, (1, false), move |bench, drives| async move {
             // Twelve offsets across the volume.
-            let places: Vec<u64> = (0..12).map(|i| i * (capacity / 12) / 4096 * 4096 + SECTOR * i).collect();
+            let places: Vec<u64> =
+                (0..12).map(|i| i * (capacity / 12) / 4096 * 4096 + SECTOR * i).collect();
             for at in &places {
                 write(&bench.volumes[0], *at, &pattern(at | 1, SECTOR))
                     .await
                     .expect("acknowledged from the cache");
             }
-            let here = bench.volumes.iter().filter(|volume| volume.cache_counters().dirty.0 > 0).count();
+            let here =
+                bench.volumes.iter().filter(|volume| volume.cache_counters().dirty.0 > 0).count();
             assert!(here > 1, "{level}: every shard has dirty data");
             assert_eq!(dirty(&bench), 12 * SECTOR, "{level}");
             let before = writes(&drives);
@@ -104,7 +111,11 @@ fn the_status_is_that_of_the_cache_and_drains_nothing() {
                         .filter(|(_, status)| is_data(status))
                         .map(|(sector, _)| sector)
                         .collect();
-                    assert_eq!(found, [(at % 8192 / SECTOR) as usize], "{level} at {at} from shard {shard}");
+                    assert_eq!(
+                        found,
+                        [(at % 8192 / SECTOR) as usize],
+                        "{level} at {at} from shard {shard}"
+                    );
                 }
             }
             assert_eq!(
@@ -120,9 +131,13 @@ fn the_status_is_that_of_the_cache_and_drains_nothing() {
 /// trimmed before.
 #[test]
 fn what_is_said_to_be_zeros_reads_as_zeros() {
-    for (level, drives) in
-        [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid5ee, 5)]
-    {
+    for (level, drives) in [
+        (Level::Raid0, 3),
+        (Level::Raid1, 2),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+        (Level::Raid5ee, 5),
+    ] {
         for seed in 0..8 {
             let setup = Setup { shards: 2, ..Setup::new(level, drives) };
             run(&setup, (seed, seed % 2 == 1), move |bench, drives| async move {
@@ -130,7 +145,9 @@ fn what_is_said_to_be_zeros_reads_as_zeros() {
                 let mut rng = Rng::new(seed, "status", "");
                 let mut zeros = 0;
                 for round in 0..120 {
-                    if round == 80 && bench.volume().spec().geometry.survives_set(&common::slots(&[1])) {
+                    if round == 80
+                        && bench.volume().spec().geometry.survives_set(&common::slots(&[1]))
+                    {
                         drives[1].fail_now();
                     }
                     let shard = rng.below(2) as usize;
@@ -149,9 +166,10 @@ fn what_is_said_to_be_zeros_reads_as_zeros() {
                     });
                     done.await.expect("done");
                     if round % 8 == 0 {
-                        let found =
-                            there(&bench, 1 - shard, async move |volume| sectors(&volume, 0, capacity).await)
-                                .await;
+                        let found = there(&bench, 1 - shard, async move |volume| {
+                            sectors(&volume, 0, capacity).await
+                        })
+                        .await;
                         let bytes = read(bench.volume(), 0, capacity).await.expect("readable");
                         for (sector, bytes) in bytes.chunks(SECTOR as usize).enumerate() {
                             if !is_data(&found[sector]) {
@@ -175,11 +193,14 @@ fn a_stripe_that_is_not_initialised_is_zeros_and_no_drive_is_asked() {
     let setup = Setup::new(Level::Raid5, 4);
     run(&setup, (3, true), |bench, drives| async move {
         drives.iter().for_each(|drive| drive.poke(ByteOffset::ZERO, &pattern(5, MEMBER.0)));
-        write(bench.volume(), SECTOR, &pattern(1, SECTOR)).await.expect("acknowledged from the cache");
+        write(bench.volume(), SECTOR, &pattern(1, SECTOR))
+            .await
+            .expect("acknowledged from the cache");
         drives.iter().for_each(SimDrive::hold);
         let found = sectors(bench.volume(), 0, 64 * SECTOR).await;
-        let expected: Vec<BlockStatus> =
-            (0..64).map(|sector| if sector == 1 { BlockStatus::Data } else { BlockStatus::Zero }).collect();
+        let expected: Vec<BlockStatus> = (0..64)
+            .map(|sector| if sector == 1 { BlockStatus::Data } else { BlockStatus::Zero })
+            .collect();
         assert_eq!(found, expected);
         drives.iter().for_each(SimDrive::release);
     });
@@ -194,7 +215,8 @@ fn silent_drives_cost_the_status_one_short_time_limit() {
         drives[..2].iter().for_each(SimDrive::hold);
         let then = bench.env.now();
         let found = sectors(bench.volume(), 0, 256 << 10).await;
-        let (took, limit) = (bench.env.now().since(then), FaultPolicy::default().limits.solid.short_read);
+        let (took, limit) =
+            (bench.env.now().since(then), FaultPolicy::default().limits.solid.short_read);
         assert!((limit..limit * 2).contains(&took), "{took:?}");
         assert!(found.iter().any(is_data), "the strips of unresponsive drives are unknown");
         assert!(!found.iter().all(is_data), "the other drives report their strips");
@@ -325,17 +347,32 @@ fn zeros_are_acknowledged_from_the_cache() {
                 .write_zeroes(range(SECTOR, 3 * SECTOR), Durability::Cached)
                 .await
                 .expect("acknowledged from the cache");
-            assert_eq!((writes(&drives), bench.env.now()), (before, then), "{level}: no drive is asked");
+            assert_eq!(
+                (writes(&drives), bench.env.now()),
+                (before, then),
+                "{level}: no drive is asked"
+            );
             assert_eq!(dirty(&bench), 3 * SECTOR);
             let mut expected = pattern(1, 16_384);
             expected[512..2048].fill(0);
-            assert!(read(volume, 0, 16_384).await.expect("readable") == expected, "{level}: from the cache");
-            write(volume, 2 * SECTOR, &pattern(7, SECTOR)).await.expect("acknowledged from the cache");
+            assert!(
+                read(volume, 0, 16_384).await.expect("readable") == expected,
+                "{level}: from the cache"
+            );
+            write(volume, 2 * SECTOR, &pattern(7, SECTOR))
+                .await
+                .expect("acknowledged from the cache");
             expected[1024..1536].copy_from_slice(&pattern(7, SECTOR));
-            assert!(read(volume, 0, 16_384).await.expect("readable") == expected, "{level}: newer data");
+            assert!(
+                read(volume, 0, 16_384).await.expect("readable") == expected,
+                "{level}: newer data"
+            );
             volume.flush().await.expect("flushed");
             assert_eq!(dirty(&bench), 0);
-            assert!(read(volume, 0, 16_384).await.expect("readable") == expected, "{level}: from the drives");
+            assert!(
+                read(volume, 0, 16_384).await.expect("readable") == expected,
+                "{level}: from the drives"
+            );
         });
     }
 }
@@ -351,7 +388,9 @@ fn zeros_of_whole_stripes_pass_the_cache_where_it_has_nothing() {
             let volume = bench.volume();
             write(volume, 0, &pattern(1, 3 * stripe)).await.expect("acknowledged from the cache");
             volume.flush().await.expect("flushed");
-            write(volume, stripe + SECTOR, &pattern(5, SECTOR)).await.expect("acknowledged from the cache");
+            write(volume, stripe + SECTOR, &pattern(5, SECTOR))
+                .await
+                .expect("acknowledged from the cache");
             let absorbed = volume.cache_counters().absorbed;
             volume.write_zeroes(range(0, 3 * stripe), Durability::Cached).await.expect("written");
             assert_eq!(
@@ -359,9 +398,15 @@ fn zeros_of_whole_stripes_pass_the_cache_where_it_has_nothing() {
                 absorbed + 1,
                 "{level}: only the dirty stripe is in the cache"
             );
-            assert!(read(volume, 0, 3 * stripe).await.expect("readable") == vec![0; 3 * stripe as usize]);
+            assert!(
+                read(volume, 0, 3 * stripe).await.expect("readable")
+                    == vec![0; 3 * stripe as usize]
+            );
             volume.flush().await.expect("flushed");
-            assert!(read(volume, 0, 3 * stripe).await.expect("readable") == vec![0; 3 * stripe as usize]);
+            assert!(
+                read(volume, 0, 3 * stripe).await.expect("readable")
+                    == vec![0; 3 * stripe as usize]
+            );
         });
     }
 }
@@ -379,7 +424,9 @@ fn nothing_harms_what_is_kept_for_a_drive_that_is_gone() {
         assert!(volume.flush().await.is_err(), "the zeros cannot be written");
         assert_eq!(volume.cache_counters().pinned.0, SECTOR);
         let kept = async || {
-            assert!(read(volume, SECTOR, SECTOR).await.expect("from the cache") == pattern(3, SECTOR));
+            assert!(
+                read(volume, SECTOR, SECTOR).await.expect("from the cache") == pattern(3, SECTOR)
+            );
             assert_eq!(volume.cache_counters().pinned.0, SECTOR);
             assert_eq!(volume.check_invariants(), Ok(()));
         };

@@ -33,7 +33,11 @@ async fn boot(envs: Vec<Env>, setup: &Setup) -> Bench {
     let CacheMemory { words, found, free, .. } = memory;
     let share = CellShare { words, free, sequence, more: None };
     let attachment = setup.attachment(&envs[0]).await;
-    let cache = CacheTerms { absorb: Absorb::Unflushed, found: Arc::new(found), ..CacheTerms::none(VOLUME) };
+    let cache = CacheTerms {
+        absorb: Absorb::Unflushed,
+        found: Arc::new(found),
+        ..CacheTerms::none(VOLUME)
+    };
     Bench::attach_with_cells(envs, Attachment { cache, ..attachment }, vec![share]).await
 }
 
@@ -78,7 +82,11 @@ fn write_over_what_is_kept(seed: u64, older: u64, fails: [u64; 2]) {
     let got = sim.run(async move { read(boot(envs, &setup).await.volume(), 0, 4096).await });
     let got = got.expect("no stall").expect("readable");
     assert!(got[older as usize..][..SECTOR as usize] == of(1), "the acknowledged data is there");
-    assert!(got[0] == 3 || told.is_err(), "a host's write of 3 was acknowledged, and {} is read", got[0]);
+    assert!(
+        got[0] == 3 || told.is_err(),
+        "a host's write of 3 was acknowledged, and {} is read",
+        got[0]
+    );
 }
 
 #[test]
@@ -142,7 +150,11 @@ fn a_host_is_told_of_a_write_past_the_cells_when_all_older_ones_are_cleared() {
             write(bench.volume(), 0, &of(1)).await.expect("answered");
             let _clears = flush();
             bench.wait(Duration::from_millis(100)).await;
-            assert_eq!(bench.volume().cache_counters().dirty, ByteCount::ZERO, "the older data is destaged");
+            assert_eq!(
+                bench.volume().cache_counters().dirty,
+                ByteCount::ZERO,
+                "the older data is destaged"
+            );
             // The write needs more than a quarter of all cache blocks.
             write(bench.volume(), 0, &[2; 32 << 10]).await.expect("written");
             asked[1].stats().flushes - before

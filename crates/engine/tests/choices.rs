@@ -14,7 +14,11 @@ use units::{ByteCount, ByteOffset, StripSize};
 /// megabyte; later at every stripe.
 #[test]
 fn a_large_request_to_mirrors_is_not_cut_at_strips() {
-    let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(8 << 20), ..Setup::new(Level::Raid1, 2) };
+    let setup = Setup {
+        strip: StripSize::KIB_64,
+        member: ByteCount(8 << 20),
+        ..Setup::new(Level::Raid1, 2)
+    };
     let mut sim = setup.sim(3, 0);
     let drives = [drive(&sim, 0), drive(&sim, 1)];
     let envs = envs(&sim, &setup);
@@ -51,12 +55,15 @@ fn mirrors_share_what_is_outstanding_and_streams_stay_where_they_are() {
         let mut tasks = Vec::new();
         for block in 0..64 {
             let volume = bench.volume().clone();
-            tasks.push(bench.env.spawn("read", async move { read(&volume, block * 8192, 4096).await }));
+            tasks.push(
+                bench.env.spawn("read", async move { read(&volume, block * 8192, 4096).await }),
+            );
         }
         for task in tasks {
             task.await.expect("readable");
         }
-        let both: Vec<u64> = reads().iter().zip(after_stream).map(|(now, then)| now - then).collect();
+        let both: Vec<u64> =
+            reads().iter().zip(after_stream).map(|(now, then)| now - then).collect();
         assert!(both.iter().all(|reads| *reads >= 24), "{both:?}");
     })
     .expect("no stall");
@@ -150,7 +157,10 @@ fn of_mirrors_that_may_differ_one_speaks_for_all_in_small_reads_too() {
                 tasks.push(bench.env.spawn("read", async move { read(&volume, at, 4096).await }));
             }
             for task in tasks {
-                assert!(task.await.expect("readable") == [1; 4096], "{level}: another copy is read");
+                assert!(
+                    task.await.expect("readable") == [1; 4096],
+                    "{level}: another copy is read"
+                );
             }
             let synced = bench.count(|kind| matches!(kind, ReportKind::Synced(_)));
             assert_eq!(synced, 0, "{level}: the resync had not passed the stripe yet");

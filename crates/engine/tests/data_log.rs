@@ -83,15 +83,21 @@ async fn attach_with(
     let on = JournalOn::Devices { at: JOURNAL_AT, devices: devices.clone() };
     let journal = Some(JournalPlace { id: Uuid([id; 16]), len: LEN, on });
     (
-        Bench::attach_with_cache(envs, Attachment { cache, data_log, restored, journal, ..attachment }, room)
-            .await,
+        Bench::attach_with_cache(
+            envs,
+            Attachment { cache, data_log, restored, journal, ..attachment },
+            room,
+        )
+        .await,
         devices,
     )
 }
 
 async fn give(bench: &Bench, devices: Vec<LogDevice>, id: Uuid) {
     let place = DataLogPlace { id, at: AT, len: LEN, devices };
-    bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
+    bench
+        .tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done))
+        .await;
 }
 
 fn records(device: &SimDrive) -> Vec<Record> {
@@ -157,7 +163,9 @@ fn a_flush_writes_to_the_log_and_asks_nothing_of_the_members() {
     run(2, 2, |bench, drives| async move {
         let (members, before) = (&drives[..4], (writes(&drives[..4]), flushes(&drives[..4])));
         for number in 0..4 {
-            write(bench.volume(), number * 20 * SECTOR, &[number as u8 + 1; 512]).await.expect("written");
+            write(bench.volume(), number * 20 * SECTOR, &[number as u8 + 1; 512])
+                .await
+                .expect("written");
         }
         bench.volume().flush().await.expect("flushed");
         assert_eq!((writes(members), flushes(members)), before, "the members are not written");
@@ -169,7 +177,11 @@ fn a_flush_writes_to_the_log_and_asks_nothing_of_the_members() {
         assert_eq!(records(&drives[4]).len(), then, "all flushed data is in the log");
         write_durably(bench.volume(), 3 * SECTOR, &[9; 512]).await;
         assert_eq!(records(&drives[4]).len(), then + 1);
-        assert_eq!((writes(members), flushes(members)), before, "an FUA write is acknowledged from the log");
+        assert_eq!(
+            (writes(members), flushes(members)),
+            before,
+            "an FUA write is acknowledged from the log"
+        );
         assert_eq!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable"), [9; 512]);
     });
 }
@@ -243,9 +255,14 @@ fn a_record_that_waits_for_room_undoes_nothing_that_is_promised_meanwhile() {
         while at_once.borrow().is_none() {
             bench.wait(Duration::from_millis(1)).await;
         }
-        let older = at_once.take().and_then(|found| found.into_iter().find(|(range, _)| range.start.0 == at));
+        let older = at_once
+            .take()
+            .and_then(|found| found.into_iter().find(|(range, _)| range.start.0 == at));
         let older = older.map(|(_, bytes)| bytes.solid().expect("bytes")[0]);
-        assert!(older.is_none_or(|byte| byte == 200), "{waits} waited, and the record holds {older:?}");
+        assert!(
+            older.is_none_or(|byte| byte == 200),
+            "{waits} waited, and the record holds {older:?}"
+        );
     });
 }
 
@@ -302,7 +319,11 @@ fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
             let attachment = Attachment { cache, ..attachment };
             let bench = Bench::attach_with_cache(envs, attachment, ByteCount::MIB).await;
             let place = DataLogPlace { id: ID, at: AT, len: ByteCount(64 << 10), devices };
-            bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
+            bench
+                .tell(|done| {
+                    ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)
+                })
+                .await;
             bench.volume().flush().await.expect("flushed");
             bench.tell(|done| ShardMessage::SetAbsorb(VOLUME, mode, VOLUME.0, done)).await;
             write(bench.volume(), 0, &[9; 128 << 10]).await.expect("written");
@@ -311,12 +332,13 @@ fn a_write_that_is_longer_than_the_ring_is_logged_in_parts() {
             let found = found(&drives[4..], ID);
             let promised = if mode == Absorb::Logged { 0..128 << 10 } else { 160 << 10..164 << 10 };
             for at in promised.step_by(4096) {
-                let logged = found
-                    .iter()
-                    .rev()
-                    .find(|(range, _)| range.contains(ByteRange::new(ByteOffset(at), ByteCount(1))));
+                let logged = found.iter().rev().find(|(range, _)| {
+                    range.contains(ByteRange::new(ByteOffset(at), ByteCount(1)))
+                });
                 let byte = match logged {
-                    Some((range, bytes)) => bytes.solid().expect("bytes")[(at - range.start.0) as usize],
+                    Some((range, bytes)) => {
+                        bytes.solid().expect("bytes")[(at - range.start.0) as usize]
+                    }
                     None => {
                         let (stripe, within) = geometry.stripe_of(ByteOffset(at));
                         let (index, rest) = geometry.strip_of(within);
@@ -386,9 +408,9 @@ fn no_write_is_answered_that_older_records_would_be_laid_over() {
         let trimmed = Rc::new(RefCell::new(None));
         let (volume, told) = (bench.volume().clone(), trimmed.clone());
         let whole = setup.geometry().stripe_bytes();
-        bench
-            .env
-            .spawn("host", async move { *told.borrow_mut() = Some(volume.trim(range(0, whole.0)).await) });
+        bench.env.spawn("host", async move {
+            *told.borrow_mut() = Some(volume.trim(range(0, whole.0)).await)
+        });
         bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
         bench.wait(Duration::from_secs(60)).await;
         assert_eq!(beside.get(), Some(true), "no record covers these bytes");
@@ -433,8 +455,14 @@ fn when_its_last_device_fails_the_drives_answer() {
         let lost = Uuid([9; 16]);
         let (done, _answers) = platform::mailbox::mailbox(&bench.env, 8);
         for sender in &bench.senders {
-            assert!(sender.send(ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done.clone())).is_ok());
-            assert!(sender.send(ShardMessage::LoseJournal(VOLUME, lost, None, done.clone())).is_ok());
+            assert!(
+                sender
+                    .send(ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done.clone()))
+                    .is_ok()
+            );
+            assert!(
+                sender.send(ShardMessage::LoseJournal(VOLUME, lost, None, done.clone())).is_ok()
+            );
         }
         bench.is_deaf.set(false);
         bench.wait(Duration::from_secs(1)).await;
@@ -460,7 +488,10 @@ fn what_a_lost_log_had_is_promised_by_the_next_one_only_when_that_has_it() {
         drives[..4].iter().for_each(|member| member.stall_next(8, Duration::from_secs(2)));
         bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
         give(&bench, devices, next).await;
-        assert!(bench.volume().cache_counters().dirty > ByteCount::ZERO, "the data is being destaged");
+        assert!(
+            bench.volume().cache_counters().dirty > ByteCount::ZERO,
+            "the data is being destaged"
+        );
         bench.volume().flush().await.expect("flushed");
         let has_it = found(&drives[4..], next).iter().any(|(range, _)| range.start.0 == 0);
         assert!(has_it || bench.volume().cache_counters().dirty.is_zero(), "the data is lost");
@@ -492,7 +523,9 @@ async fn story(bench: Bench, rng: Rc<RefCell<Rng>>, oracle: Rc<RefCell<Oracle>>,
         match draw(10) {
             0..=5 => {
                 covers(&mut oracle.borrow_mut(), false);
-                write(volume, at * SECTOR, &vec![byte; (len * SECTOR) as usize]).await.expect("written");
+                write(volume, at * SECTOR, &vec![byte; (len * SECTOR) as usize])
+                    .await
+                    .expect("written");
             }
             6 | 7 => {
                 covers(&mut oracle.borrow_mut(), false);
@@ -534,17 +567,25 @@ fn lives(seed: u64) {
             // drive.
             let (bench, devices) = attach(envs, &again, log, 20 + life, restored).await;
             for sector in 0..sectors as usize {
-                let got = read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
+                let got =
+                    read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
                 let allowed = of_life.borrow()[sector].clone();
                 let is_one = allowed.contains(&got[0]) && got.iter().all(|byte| *byte == got[0]);
-                assert!(is_one, "seed {seed}, life {life}: sector {sector} is {}, not {allowed:?}", got[0]);
+                assert!(
+                    is_one,
+                    "seed {seed}, life {life}: sector {sector} is {}, not {allowed:?}",
+                    got[0]
+                );
             }
             bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
             bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::None, done)).await;
-            bench.tell(|done| ShardMessage::SetAbsorb(VOLUME, Absorb::Unflushed, VOLUME.0, done)).await;
+            bench
+                .tell(|done| ShardMessage::SetAbsorb(VOLUME, Absorb::Unflushed, VOLUME.0, done))
+                .await;
             give(&bench, devices, id_of(life)).await;
             for sector in 0..sectors as usize {
-                let got = read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
+                let got =
+                    read(bench.volume(), sector as u64 * SECTOR, SECTOR).await.expect("readable");
                 of_life.borrow_mut()[sector] = vec![got[0]];
             }
             bench.volume().flush().await.expect("flushed");
@@ -559,6 +600,7 @@ fn lives(seed: u64) {
 
 #[test]
 fn what_was_promised_survives_a_power_cut_whatever_was_destaged_since() {
-    let seeds: u64 = std::env::var("DATA_LOG_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
+    let seeds: u64 =
+        std::env::var("DATA_LOG_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
     (0..seeds).for_each(lives);
 }

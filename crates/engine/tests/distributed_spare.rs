@@ -61,7 +61,8 @@ fn a_distributed_spare_takes_a_failed_drive_in_and_gives_it_back() {
 #[test]
 fn what_is_initialised_beside_a_relocation_is_zeros_in_the_distributed_spare() {
     for seed in 60..64 {
-        let setup = Setup { level: Level::Raid5ee, drives: 5, shards: 2, member: ByteCount::MIB * 48 };
+        let setup =
+            Setup { level: Level::Raid5ee, drives: 5, shards: 2, member: ByteCount::MIB * 48 };
         let mut sim = setup.sim(seed);
         let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
         for (stamp, drive) in (1..).zip(&all) {
@@ -84,7 +85,9 @@ fn what_is_initialised_beside_a_relocation_is_zeros_in_the_distributed_spare() {
             assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
             // Each shard knows its own regions only.
             let is_initialised = |region| {
-                rig.volumes.iter().any(|volume| volume.recorded_state().is_region_initialised(region))
+                rig.volumes
+                    .iter()
+                    .any(|volume| volume.recorded_state().is_region_initialised(region))
             };
             for _ in 0..600 {
                 if regions.iter().all(is_initialised) {

@@ -2,8 +2,8 @@
 //! before.
 
 use crate::common::{
-    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, redundant_shapes, regions, slots, stale,
-    stale_on, write,
+    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, read, redundant_shapes, regions,
+    slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, TaskKind, TaskOutcome};
 use layout::Level;
@@ -22,8 +22,12 @@ async fn with_a_foreign_drive(envs: Vec<platform::Env>, setup: &Setup) -> Bench 
     let bench = Bench::attach(envs, attachment).await;
     let new = open(&bench.env, setup.drives).await;
     let all = DriveSet::first(setup.geometry().drives());
-    let change =
-        NewDrive { slot: DriveIndex(REPLACED), source: Some(new), stale: regions(setup), in_service: all };
+    let change = NewDrive {
+        slot: DriveIndex(REPLACED),
+        source: Some(new),
+        stale: regions(setup),
+        in_service: all,
+    };
     bench.tell(|done| change.message(done)).await;
     bench
 }
@@ -60,7 +64,10 @@ fn what_nobody_wrote_is_zeroes_whichever_drives_are_out() {
                 let end = at + bytes.len() as u64;
                 write(volume, at, &bytes).await.expect("writable");
                 let current = bench.count(|kind| matches!(kind, ReportKind::Current { .. }));
-                assert_eq!(current, 1, "{why}: the new drive is current before the region is marked");
+                assert_eq!(
+                    current, 1,
+                    "{why}: the new drive is current before the region is marked"
+                );
                 let look = async |what: &str| {
                     let mut all = read(volume, 0, capacity).await.expect("readable");
                     assert!(all[at as usize..end as usize] == bytes, "{why}, {what}");
@@ -178,7 +185,9 @@ fn a_drive_that_cannot_be_blanked_is_written_without() {
         let (volume, bytes) = (bench.volume(), pattern(1, 30_000));
         write(volume, 5000, &bytes).await.expect("writable");
         assert!(read(volume, 5000, 30_000).await.expect("readable") == bytes);
-        assert!(read(volume, 40_000, 20_000).await.expect("readable").iter().all(|byte| *byte == 0));
+        assert!(
+            read(volume, 40_000, 20_000).await.expect("readable").iter().all(|byte| *byte == 0)
+        );
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 1);
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Current { .. })), 0);

@@ -6,7 +6,8 @@
 //! before the crash, were computed from P and Q: garbage.
 
 use crate::common::{
-    Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on, write,
+    Bench, PACE, Setup, VOLUME, drive, envs, pattern, range, read, regions, slots, stale, stale_on,
+    write,
 };
 use engine::{Change, ReportKind, ShardMessage, TaskKind};
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex, Role};
@@ -23,7 +24,8 @@ fn without(setup: &Setup, missing: &[u16]) -> DriveSet {
 }
 
 fn misses_data(geometry: &Geometry, stripe: StripeIndex) -> bool {
-    let is_missing = |role: Role, drive: DriveIndex| matches!(role, Role::Data { .. }) && drive.0 == MISSING;
+    let is_missing =
+        |role: Role, drive: DriveIndex| matches!(role, Role::Data { .. }) && drive.0 == MISSING;
     geometry.stripe_map(stripe).cells().any(|(cell, role)| is_missing(role, cell.drive))
 }
 
@@ -70,7 +72,9 @@ async fn start(envs: Vec<platform::Env>, setup: &Setup, word: bool) -> Bench {
 
 async fn synced(bench: &Bench, setup: &Setup) {
     for _ in 0..10_000 {
-        if bench.count(|kind| matches!(kind, ReportKind::Synced(_))) == regions(setup).len() as usize {
+        if bench.count(|kind| matches!(kind, ReportKind::Synced(_)))
+            == regions(setup).len() as usize
+        {
             return;
         }
         bench.wait(Duration::from_millis(10)).await;
@@ -91,8 +95,14 @@ async fn look(bench: &Bench, bytes: &[u8], why: &str) -> usize {
 }
 
 fn shapes() -> [Setup; 5] {
-    [(Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid50, 6), (Level::Raid60, 8), (Level::Raid5ee, 5)]
-        .map(|(level, drives)| Setup::new(level, drives))
+    [
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+        (Level::Raid50, 6),
+        (Level::Raid60, 8),
+        (Level::Raid5ee, 5),
+    ]
+    .map(|(level, drives)| Setup::new(level, drives))
 }
 
 /// With stale parity accepted, all acknowledged data is there. Once the regions are resynced, the
@@ -115,7 +125,9 @@ fn what_was_forced_agrees_again_where_redundancy_is_left() {
                     bench.begin(TaskKind::Relocate { slot }, PACE).await;
                     bench.wait(Duration::from_secs(60)).await;
                     let moved = Change::Moved { slot, regions: regions(&setup), to_spare: true };
-                    bench.tell(|done| ShardMessage::Apply(VOLUME, moved.clone(), None, Some(done))).await;
+                    bench
+                        .tell(|done| ShardMessage::Apply(VOLUME, moved.clone(), None, Some(done)))
+                        .await;
                 }
                 let lost = slots(&[MISSING, next]);
                 if !spread && !geometry.survives_set(&lost) {
@@ -164,14 +176,17 @@ fn a_stripe_that_is_written_is_settled_first() {
                     // wrong, stale parity is accepted.
                     let told_by_q = |at: u64| {
                         let (stripe, within) = geometry.stripe_of(ByteOffset(at));
-                        let home = geometry.data_cell(stripe, geometry.strip_of(within).0, CopyIndex(0));
+                        let home =
+                            geometry.data_cell(stripe, geometry.strip_of(within).0, CopyIndex(0));
                         let p = geometry.parity_cell(stripe, ParityIndex(0)).expect("parity");
                         home.drive.0 == MISSING && p.drive == next
                     };
                     let mut unknown = 0;
                     for at in (0..bytes.len() as u64).step_by(512).filter(|at| !told_by_q(*at)) {
                         match read(bench.volume(), at, 512).await {
-                            Ok(got) => assert!(got == bytes[at as usize..][..512], "{level}: at {at}"),
+                            Ok(got) => {
+                                assert!(got == bytes[at as usize..][..512], "{level}: at {at}")
+                            }
                             Err(_) => unknown += 1,
                         }
                     }
@@ -196,7 +211,9 @@ fn the_word_can_be_given_while_the_volume_serves() {
         assert!(look(&bench, &bytes, "without the word").await > 0, "unknown data is not guessed");
         assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 0);
         bench
-            .tell(|done| ShardMessage::Apply(VOLUME, Change::Forced(regions(&setup)), None, Some(done)))
+            .tell(|done| {
+                ShardMessage::Apply(VOLUME, Change::Forced(regions(&setup)), None, Some(done))
+            })
             .await;
         assert_eq!(look(&bench, &bytes, "with the word").await, 0);
         synced(&bench, &setup).await;
@@ -211,7 +228,8 @@ fn the_word_can_be_given_while_the_volume_serves() {
 fn where_p_cannot_be_read_q_speaks() {
     let setup = Setup::new(Level::Raid6, 6);
     let geometry = setup.geometry();
-    let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+    let stripe =
+        (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
     let cell = |parity| geometry.parity_cell(stripe, ParityIndex(parity)).expect("parity");
     let (mut sim, all, bytes) = crashed(&setup, 34);
     let envs = envs(&sim, &setup);
@@ -243,7 +261,8 @@ fn where_p_cannot_be_read_q_speaks() {
 fn a_block_that_cannot_be_read_beside_the_missing_drive_is_an_error() {
     let setup = Setup::new(Level::Raid6, 4);
     let geometry = setup.geometry();
-    let stripe = (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
+    let stripe =
+        (0..).map(StripeIndex).find(|stripe| misses_data(&geometry, *stripe)).expect("one");
     let data = (0..geometry.data_strips()).map(DataIndex);
     let mut cells = data.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
     let other = cells.find(|cell| cell.drive.0 != MISSING).expect("another");
@@ -253,7 +272,11 @@ fn a_block_that_cannot_be_read_beside_the_missing_drive_is_an_error() {
     sim.run(async move {
         let bench = start(envs, &setup, true).await;
         synced(&bench, &setup).await;
-        assert_eq!(look(&bench, &bytes, "after the resync").await, 2, "the sector, and the missing one");
+        assert_eq!(
+            look(&bench, &bytes, "after the resync").await,
+            2,
+            "the sector, and the missing one"
+        );
     })
     .expect("no stall");
 }
@@ -267,8 +290,8 @@ fn q_of(geometry: &Geometry, stripe: StripeIndex, bytes: &[u8]) -> Vec<u8> {
     for index in (0..geometry.data_strips()).map(DataIndex) {
         let data = &bytes[start + usize::from(index.0) * strip..][..strip];
         for (q, byte) in q.iter_mut().zip(data) {
-            let raised =
-                (0..geometry.stripe_map(stripe).q_exponent(index)).fold(*byte, |byte, _| double(byte));
+            let raised = (0..geometry.stripe_map(stripe).q_exponent(index))
+                .fold(*byte, |byte, _| double(byte));
             *q ^= raised;
         }
     }
@@ -342,7 +365,8 @@ fn what_p_tells_of_a_block_is_told_to_q() {
             let data = (0..geometry.data_strips()).map(DataIndex);
             let mut data = data.map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
             if let Some(cell) = data.find(|cell| cell.drive.0 == MISSING) {
-                let (drive, block) = (&all[usize::from(MISSING)], range(cell.offset.0 + 512 * sector, 512));
+                let (drive, block) =
+                    (&all[usize::from(MISSING)], range(cell.offset.0 + 512 * sector, 512));
                 match is_repaired {
                     true => drive.make_unreadable(block),
                     false => drive.make_stuck(block, None),
@@ -391,17 +415,21 @@ fn a_region_is_not_synced_when_parity_could_not_follow_a_write_meanwhile() {
     let gone = (late + 1) % setup.drives;
     let stripes = || (0..geometry.stripes().0).map(StripeIndex);
     let data = |stripe, drive: u16| {
-        let is_there = |index: &DataIndex| geometry.data_cell(stripe, *index, CopyIndex(0)).drive.0 == drive;
+        let is_there =
+            |index: &DataIndex| geometry.data_cell(stripe, *index, CopyIndex(0)).drive.0 == drive;
         (0..geometry.data_strips()).map(DataIndex).find(is_there)
     };
     let strip = geometry.strip().bytes().0;
-    let reads_of = |drive| stripes().filter(|stripe| data(*stripe, drive).is_some()).count() as u64 * strip;
+    let reads_of =
+        |drive| stripes().filter(|stripe| data(*stripe, drive).is_some()).count() as u64 * strip;
     // A data drive fails beside the write, and parity cannot follow: the late drive gets no
     // request.
-    let is_it = |stripe: &StripeIndex| data(*stripe, gone).is_some() && data(*stripe, late).is_none();
+    let is_it =
+        |stripe: &StripeIndex| data(*stripe, gone).is_some() && data(*stripe, late).is_none();
     let stripe = stripes().find(is_it).expect("one");
     let mut others = (0..4).filter(|drive| ![gone, late].contains(drive));
-    let other = others.find_map(|drive| data(stripe, drive)).expect("three strips of data on four drives");
+    let other =
+        others.find_map(|drive| data(stripe, drive)).expect("three strips of data on four drives");
     let at = geometry.volume_offset(stripe, other, ByteCount(0)).0;
     let expected = [gone, late].map(|drive| (drive, reads_of(drive)));
     let mut met = 0;

@@ -29,7 +29,10 @@ async fn new_volume(setup: &Setup, env: &platform::Env) -> Attachment {
 }
 
 /// Reads a whole volume on the shard of the handle.
-async fn read_there(bench: &Bench, volume: &Rc<engine::Volume>) -> Result<Vec<u8>, platform::IoError> {
+async fn read_there(
+    bench: &Bench,
+    volume: &Rc<engine::Volume>,
+) -> Result<Vec<u8>, platform::IoError> {
     let (told, of) = (Rc::new(RefCell::new(None)), volume.clone());
     let ended = told.clone();
     volume.shard().env().clone().spawn("read", async move {
@@ -72,9 +75,12 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
                 assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{why}");
                 let reads: u64 = all.iter().map(|drive| drive.stats().reads).sum();
                 assert_eq!(reads, 0, "{why}: unwritten sectors are read from no drive");
-                for (at, len) in
-                    [(capacity / 2 + 700, 9000), (512, 4096), (capacity / 3, 100), (512 + 4096, 512)]
-                {
+                for (at, len) in [
+                    (capacity / 2 + 700, 9000),
+                    (512, 4096),
+                    (capacity / 3, 100),
+                    (512 + 4096, 512),
+                ] {
                     let bytes = pattern(at, len);
                     write(volume, at, &bytes).await.expect("writable");
                     expected[at as usize..][..len as usize].copy_from_slice(&bytes);
@@ -82,7 +88,10 @@ fn what_was_written_is_redundant_at_once_and_all_else_is_zeros() {
                 lost.iter().for_each(|drive| all[usize::from(*drive)].fail_now());
                 assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{why}");
                 let other = read_there(&bench, &bench.volumes[1]).await;
-                assert!(other.expect("readable") == expected, "{why}, by a shard that owns less of it");
+                assert!(
+                    other.expect("readable") == expected,
+                    "{why}, by a shard that owns less of it"
+                );
                 // First writes are redundant without these drives, too.
                 let (at, bytes) = (capacity - 6000, pattern(3, 5000));
                 write(volume, at, &bytes).await.expect("writable");
@@ -120,9 +129,17 @@ fn writes_to_different_columns_of_a_new_stripe_both_stay() {
             }
             let expected: Vec<u8> = (0..8).flat_map(|sector| [sector + 1; 512]).collect();
             assert!(ends.borrow().iter().all(|done| *done));
-            assert!(read(volume, 0, 8 * 512).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, 8 * 512).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
             all[1].fail_now();
-            assert!(read(volume, 0, 8 * 512).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, 8 * 512).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
         })
         .expect("no stall");
     }
@@ -140,7 +157,8 @@ fn a_stripe_is_recorded_after_its_drives_were_flushed() {
         sim.run(async move {
             let attachment = new_volume(&setup, &envs[0]).await;
             let bench = Bench::attach(envs, attachment).await;
-            let is_record = |kind: &ReportKind| matches!(kind, ReportKind::StripesInitialised { .. });
+            let is_record =
+                |kind: &ReportKind| matches!(kind, ReportKind::StripesInitialised { .. });
             let (drives, seen) = (all.clone(), Rc::new(RefCell::new(Vec::new())));
             let noted = seen.clone();
             bench.refuse(move |kind| {
@@ -150,7 +168,12 @@ fn a_stripe_is_recorded_after_its_drives_were_flushed() {
             });
             let written = crate::common::begin(bench.volume(), 1024, 7);
             while seen.borrow().is_empty() {
-                assert_eq!(written.get(), None, "{}: acknowledged when the record is written", setup.level);
+                assert_eq!(
+                    written.get(),
+                    None,
+                    "{}: acknowledged when the record is written",
+                    setup.level
+                );
                 bench.wait(Duration::from_micros(10)).await;
             }
             assert!(seen.borrow()[0] >= u64::from(setup.drives), "{}", setup.level);
@@ -177,7 +200,8 @@ fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agre
             let volume = bench.volume();
             let capacity = volume.spec().capacity.0;
             let mut expected = vec![0; capacity as usize];
-            for (at, len) in [(capacity - 7000, 6000), (capacity / 2, 3000), (0, 700), (capacity / 5, 20_000)]
+            for (at, len) in
+                [(capacity - 7000, 6000), (capacity / 2, 3000), (0, 700), (capacity / 5, 20_000)]
             {
                 let bytes = pattern(at, len);
                 write(volume, at, &bytes).await.expect("writable");
@@ -186,13 +210,21 @@ fn the_background_initialisation_leaves_what_hosts_wrote_and_all_redundancy_agre
             while !bench.volumes.iter().all(|volume| volume.recorded_state().is_initialised()) {
                 bench.wait(Duration::from_millis(1)).await;
             }
-            assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, capacity).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
             bench.begin(TaskKind::Check { repair: false }, PACE).await;
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done; 2], "{}", setup.level);
             let mismatches = bench.count(|kind| matches!(kind, ReportKind::Mismatch { .. }));
             assert_eq!(mismatches, 0, "{}", setup.level);
             all[2].fail_now();
-            assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, capacity).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
         })
         .expect("no stall");
     }
@@ -219,7 +251,12 @@ fn tasks_pass_over_what_is_not_initialised() {
             }
             bench.begin(TaskKind::Check { repair: true }, PACE).await;
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done; 2], "{}", setup.level);
-            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Mismatch { .. })), 0, "{}", setup.level);
+            assert_eq!(
+                bench.count(|kind| matches!(kind, ReportKind::Mismatch { .. })),
+                0,
+                "{}",
+                setup.level
+            );
             bench.reports.borrow_mut().clear();
             // A used drive replaces one.
             let new = crate::common::open(&bench.env, setup.drives).await;
@@ -233,7 +270,11 @@ fn tasks_pass_over_what_is_not_initialised() {
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(1) }, PACE).await;
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done; 2], "{}", setup.level);
             all[0].fail_now();
-            assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, capacity).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
         })
         .expect("no stall");
     }
@@ -253,14 +294,16 @@ fn without_room_for_a_part_all_of_a_region_is_initialised() {
             let attachment = new_volume(&setup, &envs[0]).await;
             let bench = Bench::attach(envs, attachment).await;
             bench.refuse(|kind| {
-                let is_part = matches!(kind, ReportKind::StripesInitialised { completes: false, .. });
+                let is_part =
+                    matches!(kind, ReportKind::StripesInitialised { completes: false, .. });
                 is_part.then_some(IoErrorKind::NotSupported)
             });
             let volume = bench.volume();
             let capacity = volume.spec().capacity.0;
             let mut expected = vec![0; capacity as usize];
             let ends: Rc<RefCell<Vec<bool>>> = Rc::default();
-            let writes = [(capacity / 2, 3000_u64), (capacity / 5, 9000), (0, 512), (capacity - 512, 512)];
+            let writes =
+                [(capacity / 2, 3000_u64), (capacity / 5, 9000), (0, 512), (capacity - 512, 512)];
             for (at, len) in writes {
                 let bytes = pattern(at, len);
                 expected[at as usize..][..len as usize].copy_from_slice(&bytes);
@@ -276,7 +319,11 @@ fn without_room_for_a_part_all_of_a_region_is_initialised() {
             assert!(ends.borrow().iter().all(|done| *done), "{}", setup.level);
             assert!(volume.recorded_state().is_initialised(), "{}", setup.level);
             all[1].fail_now();
-            assert!(read(volume, 0, capacity).await.expect("readable") == expected, "{}", setup.level);
+            assert!(
+                read(volume, 0, capacity).await.expect("readable") == expected,
+                "{}",
+                setup.level
+            );
         })
         .expect("no stall");
     }
@@ -333,7 +380,8 @@ fn a_stripe_is_recorded_after_the_failure_of_a_drive_that_skipped_it() {
                 all[0].fail_next(1000, Some(operation), IoErrorKind::Gone);
             }
             assert!(write(bench.volume(), 0, &[1; 512]).await.is_err(), "{}", setup.level);
-            let recorded = bench.count(|kind| matches!(kind, ReportKind::StripesInitialised { .. }));
+            let recorded =
+                bench.count(|kind| matches!(kind, ReportKind::StripesInitialised { .. }));
             assert_eq!(recorded, 0, "{}", setup.level);
         })
         .expect("no stall");
@@ -372,7 +420,8 @@ fn a_start_goes_by_the_record() {
             attachment.state = recorded;
             let bench = Bench::attach(vec![bench.env.clone()], attachment).await;
             let got = read(bench.volume(), 3 * stripe + 700, 900).await.expect("readable");
-            let same = got.iter().zip(pattern(3 * stripe + 700, 900)).filter(|(a, b)| *a == b).count();
+            let same =
+                got.iter().zip(pattern(3 * stripe + 700, 900)).filter(|(a, b)| *a == b).count();
             assert!(if expected > 0 { same == 900 } else { got.iter().all(|byte| *byte == 0) });
         }
     })
@@ -394,7 +443,8 @@ fn zeros_and_trims_of_what_no_host_wrote_ask_no_drive() {
         let capacity = volume.spec().capacity;
         volume.write_zeroes(range(0, capacity.0), Durability::Durable).await.expect("zeros");
         volume.trim(range(0, capacity.0)).await.expect("trimmed");
-        let (result, buf) = volume.read(range(0, capacity.0), Buf::unpooled(ByteCount(capacity.0))).await;
+        let (result, buf) =
+            volume.read(range(0, capacity.0), Buf::unpooled(ByteCount(capacity.0))).await;
         result.expect("readable");
         assert!(buf.expect("the buffer comes back").bytes().iter().all(|byte| *byte == 0));
         assert!(all.iter().all(|drive| drive.stats().reads == 0 && drive.stats().writes == 0));

@@ -59,7 +59,8 @@ fn stream(setup: &Setup, outstanding: u64) -> (f64, f64) {
     let mut sim = setup.sim(7, 0);
     let (envs, drives) = (envs(&sim, setup), all_drives(&sim, setup));
     let geometry = setup.geometry();
-    let (strip, strips) = (geometry.strip().bytes().0, geometry.capacity().0 / geometry.strip().bytes().0);
+    let (strip, strips) =
+        (geometry.strip().bytes().0, geometry.capacity().0 / geometry.strip().bytes().0);
     let setup = setup.clone();
     let counted = sim.run(async move {
         let bench = Bench::start(envs, &setup).await;
@@ -91,7 +92,8 @@ fn stream(setup: &Setup, outstanding: u64) -> (f64, f64) {
 /// a read.
 #[test]
 fn a_deep_stream_is_written_in_whole_stripes() {
-    for (level, drives, parity) in [(Level::Raid5, 5, 1.0), (Level::Raid6, 6, 2.0), (Level::Raid50, 10, 1.0)]
+    for (level, drives, parity) in
+        [(Level::Raid5, 5, 1.0), (Level::Raid6, 6, 2.0), (Level::Raid50, 10, 1.0)]
     {
         let setup = Setup { member: ByteCount::MIB, ..Setup::new(level, drives) };
         let (reads, writes) = stream(&setup, 32);
@@ -120,7 +122,8 @@ fn what_is_joined_is_what_was_written() {
         (Level::Raid6, 6),
         (Level::Raid60, 8),
     ] {
-        let joined: u64 = (0..6).map(|seed| write_beside_each_other(&Setup::new(level, drives), seed)).sum();
+        let joined: u64 =
+            (0..6).map(|seed| write_beside_each_other(&Setup::new(level, drives), seed)).sum();
         // A mirror of two drives has one strip per stripe: no two of these writes share a column.
         assert!(joined > 0 || level == Level::Raid1, "{level}: no writes were joined");
     }
@@ -152,7 +155,8 @@ fn write_beside_each_other(setup: &Setup, seed: u64) -> u64 {
                     // of others.
                     let run = rng.below(2) * WORKERS + worker;
                     let skip = rng.below(RUN);
-                    let (at, len) = ((run * RUN + skip) * SECTOR, (1 + rng.below(RUN - skip)) * SECTOR);
+                    let (at, len) =
+                        ((run * RUN + skip) * SECTOR, (1 + rng.below(RUN - skip)) * SECTOR);
                     let bytes = if rng.below(8) == 0 {
                         vec![0; len as usize]
                     } else {
@@ -201,7 +205,11 @@ fn an_error_is_only_of_those_whom_it_concerns() {
             let strip = setup.geometry().strip().bytes().0;
             put(bench.volume(), 0, &bytes_of(9, strip)).await;
             let (drive, _) = common::data(&setup, 0, 1);
-            drives[usize::from(drive)].fail_next(times, Some("write"), platform::IoErrorKind::OutOfSpace);
+            drives[usize::from(drive)].fail_next(
+                times,
+                Some("write"),
+                platform::IoErrorKind::OutOfSpace,
+            );
             let (volume, results) = (bench.volume().clone(), Rc::new(RefCell::new(Vec::new())));
             let noted = results.clone();
             side_by_side(&bench.env, 3, 3, move |number| {

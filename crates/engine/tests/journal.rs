@@ -2,8 +2,8 @@
 //! crash.
 
 use crate::common::{
-    Bench, NewDrive, PACE, Setup, begin, data, drive, envs, open, parity, pattern, range, read, regions,
-    write,
+    Bench, NewDrive, PACE, Setup, begin, data, drive, envs, open, parity, pattern, range, read,
+    regions, write,
 };
 use engine::{JournalOn, JournalPlace, RegionSet, ReportKind, ShardMessage, TaskKind};
 use layout::Level;
@@ -49,11 +49,13 @@ impl Scene {
         &mut self,
         test: impl FnOnce(Bench, Vec<SimDrive>) -> F + 'static,
     ) -> T {
-        let (envs, setup, drives) = (envs(&self.sim, &self.setup), self.setup.clone(), self.drives.clone());
+        let (envs, setup, drives) =
+            (envs(&self.sim, &self.setup), self.setup.clone(), self.drives.clone());
         let run = async move {
             let attachment = setup.attachment(&envs[0]).await;
             let bench =
-                Bench::attach(envs, engine::Attachment { journal: Some(place(ID)), ..attachment }).await;
+                Bench::attach(envs, engine::Attachment { journal: Some(place(ID)), ..attachment })
+                    .await;
             let whole = pattern(1, setup.geometry().capacity().0);
             write(bench.volume(), 0, &whole).await.expect("written");
             bench.volume().flush().await.expect("flushed");
@@ -85,10 +87,14 @@ impl Scene {
 
     /// The beginning of a data strip, computed from the other strips of its stripe.
     fn computed(&self, stripe: u64, index: u16, patches: &[Patch]) -> Vec<u8> {
-        let others = (0..3).filter(|other| *other != index).map(|other| data(&self.setup, stripe, other));
+        let others =
+            (0..3).filter(|other| *other != index).map(|other| data(&self.setup, stripe, other));
         let mut bytes = vec![0; SECTOR as usize];
         for cell in others.chain([parity(&self.setup, stripe)]) {
-            bytes.iter_mut().zip(self.sector(cell, patches)).for_each(|(byte, other)| *byte ^= other);
+            bytes
+                .iter_mut()
+                .zip(self.sector(cell, patches))
+                .for_each(|(byte, other)| *byte ^= other);
         }
         bytes
     }
@@ -151,7 +157,11 @@ fn a_record_that_is_held_up_holds_up_no_other() {
         for gone in 0..4 {
             let here: Vec<u16> = (0..4).filter(|slot| *slot != gone).collect();
             let patches = scene.patches(&here);
-            assert_eq!(scene.computed(quick.0, quick.1, &patches), [0xB2; 512], "{gone} is missing");
+            assert_eq!(
+                scene.computed(quick.0, quick.1, &patches),
+                [0xB2; 512],
+                "{gone} is missing"
+            );
             let old = pattern(1, setup.geometry().capacity().0)[a as usize..][..512].to_vec();
             let seen = scene.computed(slow.0, slow.1, &patches);
             assert!(seen == old || seen == [0xA1; 512], "{gone} is missing");
@@ -188,7 +198,8 @@ fn no_record_follows_one_that_failed() {
             for slot in (0..4).filter(|slot| *slot != first) {
                 drives[slot].refuse_writes(journal());
             }
-            let failed = write(bench.volume(), a, &[0xA1; 512]).await.expect_err("it cannot be kept");
+            let failed =
+                write(bench.volume(), a, &[0xA1; 512]).await.expect_err("it cannot be kept");
             assert_eq!(failed.kind, IoErrorKind::Medium);
             drives.iter().for_each(SimDrive::clear_write_errors);
             write(bench.volume(), b, &[0xB2; 512]).await.expect("written");
@@ -240,7 +251,9 @@ fn what_does_not_count_any_more_stays_so_when_drives_are_swapped() {
         let setup = scene.setup.clone();
         scene.run(move |bench, _| async move {
             for number in 0..first {
-                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512]).await.expect("written");
+                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512])
+                    .await
+                    .expect("written");
             }
             bench.volume().flush().await.expect("flushed");
             // Spares take two slots, one after the other: the first invalidation is on two of the
@@ -272,7 +285,9 @@ fn a_journal_that_goes_leaves_nothing_that_counts() {
         let setup = scene.setup.clone();
         scene.run(move |bench, _| async move {
             for number in 0..seed {
-                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512]).await.expect("written");
+                write(bench.volume(), at(&setup, number, 0), &[number as u8; 512])
+                    .await
+                    .expect("written");
             }
             let beside: Vec<_> =
                 (0..4).map(|number| begin(bench.volume(), at(&setup, number, 1), 9)).collect();
@@ -328,7 +343,12 @@ fn a_whole_stripe_is_kept_while_a_drive_is_recorded_as_stale() {
         write(bench.volume(), 0, &pattern(2, stripe)).await.expect("written");
         assert_eq!(records(), before, "no drive is missing: a full-stripe write needs no record");
         let source = Some(open(&bench.env, 4).await);
-        let new = NewDrive { slot: DriveIndex(1), source, stale: regions(&setup), in_service: bench.health };
+        let new = NewDrive {
+            slot: DriveIndex(1),
+            source,
+            stale: regions(&setup),
+            in_service: bench.health,
+        };
         bench.tell(|done| new.message(done)).await;
         bench.is_deaf.set(true);
         bench.begin(TaskKind::Rebuild { slot: DriveIndex(1) }, PACE).await;
@@ -379,7 +399,10 @@ fn a_sector_that_was_given_up_is_not_put_back_below_new_parity() {
                 .expect("one lost sector does not prevent the write");
             let lost = read(bench.volume(), beside, SECTOR).await.expect_err("it was given up");
             assert_eq!(lost.kind, IoErrorKind::Medium);
-            assert_eq!(read(bench.volume(), of_missing, SECTOR).await.expect("written"), [0xB2; 512]);
+            assert_eq!(
+                read(bench.volume(), of_missing, SECTOR).await.expect("written"),
+                [0xB2; 512]
+            );
         });
         // The process is killed here.
         let patches = scene.patches(&here);
@@ -408,7 +431,9 @@ fn no_record_of_before_is_carried_out_over_whole_stripes_that_were_written_toget
             assert_eq!(bench.volume().check_invariants(), Ok(()));
         });
         let (patches, new) = (scene.patches(&[0, 1, 2, 3]), pattern(2, len));
-        for (stripe, index) in (0..stripes).flat_map(|stripe| (0..3).map(move |index| (stripe, index))) {
+        for (stripe, index) in
+            (0..stripes).flat_map(|stripe| (0..3).map(move |index| (stripe, index)))
+        {
             let expected = &new[at(&setup, stripe, index) as usize..][..SECTOR as usize];
             let sector = scene.sector(data(&setup, stripe, index), &patches);
             assert!(sector == expected, "seed {seed}: strip {index} of stripe {stripe}");
@@ -440,5 +465,8 @@ fn a_durable_write_finds_what_was_written_together_on_the_drives() {
     let patches = scene.patches(&[0, 1, 2, 3]);
     let expected = vec![0xB2; SECTOR as usize];
     assert!(scene.sector(data(&setup, 7, 0), &patches) == expected);
-    assert!(scene.computed(7, 0, &patches) == expected, "any one drive may be lost in the power cut");
+    assert!(
+        scene.computed(7, 0, &patches) == expected,
+        "any one drive may be lost in the power cut"
+    );
 }

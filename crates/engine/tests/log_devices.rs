@@ -23,7 +23,11 @@ const AFTER: Uuid = Uuid([8; 16]);
 const DEVICES: [u16; 2] = [4, 5];
 
 fn on_members(id: Uuid) -> JournalPlace {
-    JournalPlace { id, len: LEN, on: JournalOn::Members { at: ByteCount(8192), tail: TailPlace::End } }
+    JournalPlace {
+        id,
+        len: LEN,
+        on: JournalOn::Members { at: ByteCount(8192), tail: TailPlace::End },
+    }
 }
 
 async fn on_devices(env: &platform::Env, id: Uuid, devices: &[u16]) -> JournalPlace {
@@ -67,7 +71,12 @@ fn on_member(member: &SimDrive, id: Uuid) -> Vec<Record> {
 
 /// The number of reports of a failed log device.
 fn told(bench: &Bench) -> usize {
-    bench.reports.borrow().iter().filter(|report| matches!(report, ReportKind::LogFailed { .. })).count()
+    bench
+        .reports
+        .borrow()
+        .iter()
+        .filter(|report| matches!(report, ReportKind::LogFailed { .. }))
+        .count()
 }
 
 #[test]
@@ -78,7 +87,11 @@ fn a_record_is_on_every_device_before_its_write_begins_and_on_no_member() {
         bench.wait(Duration::from_millis(100)).await;
         assert_eq!(on_device(&drives[4], ID).len(), 1, "the record is on the working device");
         let zero = vec![0; 512];
-        assert!(drives[..4].iter().all(|member| member.peek(ByteOffset(0), ByteCount(512)).unwrap() == zero));
+        assert!(
+            drives[..4]
+                .iter()
+                .all(|member| member.peek(ByteOffset(0), ByteCount(512)).unwrap() == zero)
+        );
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(written.get(), Some(true));
         let [first, second] = [4, 5].map(|device| on_device(&drives[device], ID));
@@ -97,7 +110,10 @@ fn a_write_waits_until_a_device_that_lacks_its_record_is_recorded_as_out() {
         drives[4].fail_now();
         let written = [0, 4096].map(|at| begin(bench.volume(), at, 7));
         bench.wait(Duration::from_secs(1)).await;
-        assert!(written.iter().all(|written| written.get().is_none()), "the failure is not recorded");
+        assert!(
+            written.iter().all(|written| written.get().is_none()),
+            "the failure is not recorded"
+        );
         assert_eq!(told(&bench), 1);
         bench.is_deaf.set(false);
         bench.wait(Duration::from_secs(1)).await;
@@ -144,22 +160,32 @@ fn when_the_last_device_fails_what_waits_goes_to_the_members() {
         write(bench.volume(), 0, &[1; 512]).await.expect("written");
         bench.is_deaf.set(true);
         drives[4].fail_now();
-        let written: Vec<_> = (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
+        let written: Vec<_> =
+            (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
         bench.wait(Duration::from_secs(1)).await;
         assert!(written.iter().all(|written| written.get().is_none()));
         let unknown = ShardMessage::LoseJournal;
         bench.tell(|done| unknown(common::VOLUME, AFTER, None, done)).await;
         bench.wait(Duration::from_secs(1)).await;
-        assert!(written.iter().all(|written| written.get().is_none()), "the report was about another device");
-        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        assert!(
+            written.iter().all(|written| written.get().is_none()),
+            "the report was about another device"
+        );
+        let lose =
+            |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.is_deaf.set(false);
-        let flushes = || drives[..4].iter().map(|member| member.stats().flushes).collect::<Vec<_>>();
+        let flushes =
+            || drives[..4].iter().map(|member| member.stats().flushes).collect::<Vec<_>>();
         let before = flushes();
         bench.tell(lose).await;
-        assert!(flushes().iter().zip(before).all(|(now, before)| *now > before), "the drives have the data");
+        assert!(
+            flushes().iter().zip(before).all(|(now, before)| *now > before),
+            "the drives have the data"
+        );
         bench.wait(Duration::from_secs(1)).await;
         assert!(written.iter().all(|written| written.get() == Some(true)));
-        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        let records: Vec<Record> =
+            drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
         assert!(!records.is_empty());
         assert_eq!(read(bench.volume(), 4096, 512).await.expect("readable"), [7; 512]);
     });
@@ -169,9 +195,14 @@ fn when_the_last_device_fails_what_waits_goes_to_the_members() {
 fn a_journal_goes_from_the_members_to_a_device_and_back() {
     run(2, &DEVICES[..1], |bench, drives| async move {
         let on_members = on_members(AFTER);
-        bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, Some(on_members.clone()), done)).await;
+        bench
+            .tell(|done| ShardMessage::SetJournal(common::VOLUME, Some(on_members.clone()), done))
+            .await;
         write(bench.volume(), 0, &[1; 512]).await.expect("written");
-        assert_eq!(drives[..4].iter().map(|member| on_member(member, AFTER).len()).sum::<usize>(), 2);
+        assert_eq!(
+            drives[..4].iter().map(|member| on_member(member, AFTER).len()).sum::<usize>(),
+            2
+        );
         assert_eq!(on_device(&drives[4], ID), []);
         let id = Uuid([7; 16]);
         let on_device_again = on_devices(&bench.env, id, &DEVICES[..1]).await;
@@ -192,11 +223,14 @@ fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_dura
         // The time for its reads and its writes.
         drives[..4].iter().for_each(|member| member.stall_next(2, Duration::from_millis(200)));
         let (volume, data) = (bench.volume().clone(), Buf::copy_of(&[7; 512]).freeze());
-        let written = bench
-            .env
-            .spawn("host", async move { volume.write(range(0, 512), data, Durability::Durable).await });
+        let written = bench.env.spawn("host", async move {
+            volume.write(range(0, 512), data, Durability::Durable).await
+        });
         bench.wait(Duration::from_millis(300)).await;
-        assert_eq!(on_device(&drives[4], ID).iter().filter(|record| !record.changes.is_empty()).count(), 2);
+        assert_eq!(
+            on_device(&drives[4], ID).iter().filter(|record| !record.changes.is_empty()).count(),
+            2
+        );
         bench.tell(|done| ShardMessage::HoldLogDevice(common::VOLUME, Uuid([4; 16]), done)).await;
         assert!(!written.is_finished());
         let flushes = || drives[..4].iter().map(|member| member.stats().flushes).sum::<u64>();
@@ -208,7 +242,11 @@ fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_dura
         let later = begin(bench.volume(), 0, 8);
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(later.get(), None);
-        bench.tell(|done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done)).await;
+        bench
+            .tell(|done| {
+                ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done)
+            })
+            .await;
         assert_eq!(later.get(), Some(true));
     });
 }
@@ -222,7 +260,9 @@ fn a_log_device_that_is_taken_back_has_the_records_that_come() {
         let written = begin(bench.volume(), 0, 7);
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(written.get(), None);
-        bench.tell(|done| ShardMessage::TakeBackLogDevice(common::VOLUME, Uuid([4; 16]), done)).await;
+        bench
+            .tell(|done| ShardMessage::TakeBackLogDevice(common::VOLUME, Uuid([4; 16]), done))
+            .await;
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!((written.get(), told(&bench)), (Some(true), 0));
         assert_eq!(on_device(&drives[4], ID).len(), 2);
@@ -245,7 +285,8 @@ fn when_the_last_device_fails_a_trim_is_done_all_the_same() {
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!((trimmed.get(), told(&bench)), (None, 1), "waits until the failure is recorded");
         bench.is_deaf.set(false);
-        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        let lose =
+            |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.tell(lose).await;
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(trimmed.get(), Some(Ok(())));
@@ -261,7 +302,8 @@ fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_member
         write(bench.volume(), 0, &[1; 512]).await.expect("written");
         drives[4].fail_now();
         bench.is_deaf.set(true);
-        let written: Vec<_> = (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
+        let written: Vec<_> =
+            (0..16).map(|number| begin(bench.volume(), number * 4096, 7)).collect();
         let (bench, gone) = (Rc::new(bench), Rc::new(Cell::new(None)));
         let (asking, ended) = (bench.clone(), gone.clone());
         bench.env.spawn("the journal goes", async move {
@@ -271,18 +313,24 @@ fn a_journal_that_is_lost_while_it_goes_leaves_nothing_that_counts_on_the_member
         bench.wait(Duration::from_secs(1)).await;
         assert!(written.iter().all(|written| written.get().is_none()));
         bench.is_deaf.set(false);
-        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        let lose =
+            |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.tell(lose).await;
         bench.wait(Duration::from_secs(1)).await;
         assert_eq!(gone.get(), Some(true));
         assert!(written.iter().all(|written| written.get() == Some(true)));
-        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        let records: Vec<Record> =
+            drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
         assert!(records.iter().any(|record| !record.changes.is_empty()));
         for ring in 0..2 {
             let of_ring = || records.iter().filter(|record| record.head.ring == ring);
             let counts_from = of_ring().map(|record| record.head.tail).max().unwrap_or_default();
             let counting = of_ring().filter(|record| record.head.sequence >= counts_from);
-            assert_eq!(counting.filter(|record| !record.changes.is_empty()).count(), 0, "ring {ring}");
+            assert_eq!(
+                counting.filter(|record| !record.changes.is_empty()).count(),
+                0,
+                "ring {ring}"
+            );
         }
     });
 }
@@ -301,13 +349,18 @@ fn a_flush_says_nothing_of_the_records_of_a_journal_that_came_while_it_ran() {
         let flushed = bench.env.spawn("flush", async move { volume.flush().await });
         bench.wait(Duration::from_millis(50)).await;
         assert!(!flushed.is_finished());
-        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
+        let lose =
+            |done| ShardMessage::LoseJournal(common::VOLUME, ID, Some(on_members(AFTER)), done);
         bench.tell(lose).await;
         assert_eq!(flushed.try_take(), Some(Ok(())));
         write(bench.volume(), 0, &[7; 512]).await.expect("written");
-        let records: Vec<Record> = drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
+        let records: Vec<Record> =
+            drives[..4].iter().flat_map(|member| on_member(member, AFTER)).collect();
         assert_eq!(records.len(), 2);
-        assert!(records.iter().all(|record| record.head.tail <= record.head.sequence), "the record is live");
+        assert!(
+            records.iter().all(|record| record.head.tail <= record.head.sequence),
+            "the record is live"
+        );
         bench.tell(|done| ShardMessage::SetJournal(common::VOLUME, None, done)).await;
         assert_eq!(begin(bench.volume(), 0, 9).get(), None);
         bench.wait(Duration::from_secs(1)).await;
@@ -326,11 +379,14 @@ fn a_journal_that_is_lost_before_it_has_come_does_not_come() {
         drives[0].stall_next(1, Duration::from_millis(200));
         let asking = bench.clone();
         let given = bench.env.spawn("a journal comes", async move {
-            asking.ask(|done| ShardMessage::SetJournal(common::VOLUME, Some(place.clone()), done)).await
+            asking
+                .ask(|done| ShardMessage::SetJournal(common::VOLUME, Some(place.clone()), done))
+                .await
         });
         bench.wait(Duration::from_millis(50)).await;
         assert!(!given.is_finished());
-        let lose = |done| ShardMessage::LoseJournal(common::VOLUME, coming, Some(on_members(AFTER)), done);
+        let lose =
+            |done| ShardMessage::LoseJournal(common::VOLUME, coming, Some(on_members(AFTER)), done);
         bench.tell(lose).await;
         assert_eq!(given.try_take(), Some(Ok(())));
         write(bench.volume(), 0, &[7; 512]).await.expect("written");

@@ -1,8 +1,8 @@
 //! Regressions with unreadable or lost blocks. Each test describes its defect first.
 
 use crate::common::{
-    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions, slots, stale,
-    stale_on, write,
+    Bench, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
+    slots, stale, stale_on, write,
 };
 use engine::{Change, FaultPolicy, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use layout::{CopyIndex, DataIndex, Level};
@@ -33,10 +33,16 @@ fn a_part_of_a_sector_does_not_heal_the_rest_of_it() {
         bench.ended().await;
         let at = setup.geometry().stripe_start(StripeIndex(stripe)).0;
         assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
-        assert_eq!(write(volume, at + 100, &[7; 50]).await.expect_err("unknown").kind, IoErrorKind::Medium);
+        assert_eq!(
+            write(volume, at + 100, &[7; 50]).await.expect_err("unknown").kind,
+            IoErrorKind::Medium
+        );
         assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
         let extents = volume.status(range(at, 512)).await.expect("known");
-        assert!(extents.iter().all(|extent| extent.status == platform::BlockStatus::Data), "{extents:?}");
+        assert!(
+            extents.iter().all(|extent| extent.status == platform::BlockStatus::Data),
+            "{extents:?}"
+        );
         write(volume, at, &[7; 512]).await.expect("writable");
         assert_eq!(read(volume, at, 512).await.expect("written"), vec![7; 512]);
     })
@@ -159,7 +165,9 @@ fn three_lost_sectors_of_a_column_of_raid_6_are_no_more_than_three() {
         all[usize::from(data(&setup, stripe, 3).0)].fail_now();
         for at in (0..bytes.len() as u64).step_by(512) {
             match read(volume, at, 512).await {
-                Ok(got) => assert!(!lost.contains(&at) && got == bytes[at as usize..][..512], "at {at}"),
+                Ok(got) => {
+                    assert!(!lost.contains(&at) && got == bytes[at as usize..][..512], "at {at}")
+                }
                 Err(_) => assert!(lost.contains(&at), "at {at}"),
             }
         }
@@ -187,8 +195,14 @@ fn an_unreadable_sector_does_not_keep_a_strip_of_a_stale_drive_from_being_writte
         let at = setup.geometry().stripe_start(StripeIndex(3)).0;
         write(volume, at, &[4; 1024]).await.expect("writable");
         assert_eq!(read(volume, at, 1024).await.expect("written"), [4; 1024]);
-        assert_eq!(read(volume, at + 4096 + 512, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
-        assert!(read(volume, at + 4096, 512).await.expect("not lost") == bytes[at as usize + 4096..][..512]);
+        assert_eq!(
+            read(volume, at + 4096 + 512, 512).await.expect_err("lost").kind,
+            IoErrorKind::Medium
+        );
+        assert!(
+            read(volume, at + 4096, 512).await.expect("not lost")
+                == bytes[at as usize + 4096..][..512]
+        );
     })
     .expect("no stall");
 }
@@ -248,7 +262,8 @@ fn sectors_that_are_lost_beside_a_listed_one_are_listed_too() {
             }
             _ => None,
         });
-        let listed: Vec<_> = listed.flatten().map(|listed| (listed.start.0 - offset, listed.len.0)).collect();
+        let listed: Vec<_> =
+            listed.flatten().map(|listed| (listed.start.0 - offset, listed.len.0)).collect();
         assert_eq!(listed, [(1024, 512), (512, 512), (1536, 512)], "each sector listed once");
     })
     .expect("no stall");
@@ -280,7 +295,8 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
         assert_eq!(read(volume, at, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
         for _ in 0..4 {
             assert!(
-                read(volume, at + 4096, 512).await.expect("a copy") == bytes[at as usize + 4096..][..512]
+                read(volume, at + 4096, 512).await.expect("a copy")
+                    == bytes[at as usize + 4096..][..512]
             );
             bench.wait(Duration::from_millis(100)).await;
         }
@@ -298,8 +314,10 @@ fn a_copy_beside_a_lost_strip_is_not_filled_with_zeroes() {
 /// more than two hours.
 #[test]
 fn a_drive_that_stops_answering_is_not_searched_for_bad_sectors() {
-    let policy =
-        FaultPolicy { limits: LimitsByClass::uniform(Duration::from_secs(10)), ..FaultPolicy::default() };
+    let policy = FaultPolicy {
+        limits: LimitsByClass::uniform(Duration::from_secs(10)),
+        ..FaultPolicy::default()
+    };
     let member = ByteCount(1 << 20);
     let setup = Setup { strip: StripSize::KIB_64, member, policy, ..Setup::new(Level::Raid5, 4) };
     let mut sim = setup.sim(19, 0);
@@ -373,7 +391,10 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
             let lost = [start + 512, start + 4096 + 512];
             for at in (0..bytes.len() as u64).step_by(512) {
                 match read(volume, at, 512).await {
-                    Ok(got) => assert!(!lost.contains(&at) && got == bytes[at as usize..][..512], "at {at}"),
+                    Ok(got) => assert!(
+                        !lost.contains(&at) && got == bytes[at as usize..][..512],
+                        "at {at}"
+                    ),
                     Err(_) => assert!(lost.contains(&at), "{level}: at {at}"),
                 }
             }
@@ -381,7 +402,9 @@ fn a_sector_that_is_lost_does_not_end_a_copy() {
                 // Redundancy agrees with the present data, on the new drive too.
                 all[usize::from(data(&setup, 1, 2).0)].fail_now();
                 let at = start + 2 * 4096 + 512;
-                assert!(read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]);
+                assert!(
+                    read(volume, at, 512).await.expect("redundant") == bytes[at as usize..][..512]
+                );
             }
         })
         .expect("no stall");

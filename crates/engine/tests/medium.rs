@@ -1,10 +1,13 @@
 //! Blocks that a drive cannot read: served from redundancy and rewritten. Without redundancy only
 //! they give errors, and they are listed until a host writes them.
 
-use crate::common::{Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write};
-use engine::{FaultPolicy, ReportKind, TaskKind};
+use crate::common::{
+    Bench, NewDrive, PACE, Setup, drive, envs, open, pattern, range, read, regions, write,
+};
+use engine::{FaultPolicy, ReportKind, TaskKind, Volume};
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
 use platform::IoErrorKind;
+use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, DriveIndex, DriveSet, StripSize, StripeIndex};
 
@@ -41,7 +44,8 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
             // Hosts do not read parity, so that its sectors stay unreadable; all others are
             // repaired.
             let parity_there = |offset: u64| {
-                let located = setup.geometry().locate(DriveIndex(1), ByteOffset(offset)).expect("inside");
+                let located =
+                    setup.geometry().locate(DriveIndex(1), ByteOffset(offset)).expect("inside");
                 !matches!(located.role, layout::Role::Data { .. })
             };
             let mut repaired = 0;
@@ -49,7 +53,10 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
                 let can_be_read = bad.peek(ByteOffset(at), ByteCount(len)).is_some();
                 repaired += usize::from(can_be_read);
                 let mirrors = setup.geometry().copies() > 1;
-                assert!(can_be_read || mirrors || parity_there(at), "{level:?}: {at} was not rewritten");
+                assert!(
+                    can_be_read || mirrors || parity_there(at),
+                    "{level:?}: {at} was not rewritten"
+                );
             }
             assert_eq!(bench.count(healed), repaired, "{level:?}: {:?}", bench.reports.borrow());
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
@@ -63,7 +70,11 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
 /// Each could be computed, but a read of both was planned without both drives, and failed.
 #[test]
 fn unreadable_sectors_in_different_columns_of_a_stripe_do_not_add_up() {
-    let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(1 << 20), ..Setup::new(Level::Raid5, 4) };
+    let setup = Setup {
+        strip: StripSize::KIB_64,
+        member: ByteCount(1 << 20),
+        ..Setup::new(Level::Raid5, 4)
+    };
     let mut sim = setup.sim(5, 0);
     let bad = [drive(&sim, 0), drive(&sim, 1)];
     let envs = envs(&sim, &setup);
@@ -94,6 +105,17 @@ fn parity(setup: &Setup, stripe: u64) -> (u16, u64) {
     (cell.drive.0, cell.offset.0)
 }
 
+/// Reads each sector: those that are `lost` fail, the others have these bytes.
+async fn check_sectors(volume: &Rc<Volume>, bytes: &[u8], lost: impl Fn(u64) -> bool) {
+    for at in (0..bytes.len() as u64).step_by(512) {
+        let got = read(volume, at, 512).await;
+        match lost(at) {
+            true => assert_eq!(got.expect_err("lost").kind, IoErrorKind::Medium),
+            false => assert!(got.expect("readable") == bytes[at as usize..][..512], "at {at}"),
+        }
+    }
+}
+
 #[test]
 fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
     let setup = Setup::new(Level::Raid5, 4);
@@ -113,29 +135,36 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
         }
         let lost = |at: u64| [start + 512, start + 4096 + 512].contains(&at);
         for _ in 0..2 {
-            for at in (0..bytes.len() as u64).step_by(512) {
-                let got = read(volume, at, 512).await;
-                match lost(at) {
-                    true => assert_eq!(got.expect_err("lost").kind, IoErrorKind::Medium),
-                    false => assert!(got.expect("readable") == bytes[at as usize..][..512], "at {at}"),
-                }
-            }
+            check_sectors(volume, &bytes, lost).await;
             bench.wait(SECOND).await;
         }
         assert_eq!(
             bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: true, .. })),
             2
         );
-        assert_eq!(volume.recorded_state().in_service().count().0, 4, "no drive fails because of it");
+        assert_eq!(
+            volume.recorded_state().in_service().count().0,
+            4,
+            "no drive fails because of it"
+        );
         // A write of a part of the sector cannot complete it.
-        assert_eq!(write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind, IoErrorKind::Medium);
+        assert_eq!(
+            write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind,
+            IoErrorKind::Medium
+        );
         // A write of the whole sector repairs it; the other sector stays lost.
         write(volume, start + 512, &[9; 512]).await.expect("writable");
         bytes[start as usize + 512..][..512].fill(9);
-        assert!(read(volume, start, 4096).await.expect("healed") == bytes[start as usize..][..4096]);
-        assert_eq!(read(volume, start + 4096 + 512, 512).await.expect_err("lost").kind, IoErrorKind::Medium);
+        assert!(
+            read(volume, start, 4096).await.expect("healed") == bytes[start as usize..][..4096]
+        );
         assert_eq!(
-            bench.count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: false, .. })),
+            read(volume, start + 4096 + 512, 512).await.expect_err("lost").kind,
+            IoErrorKind::Medium
+        );
+        assert_eq!(
+            bench
+                .count(|kind| matches!(kind, ReportKind::PuncturedBlocks { punctured: false, .. })),
             1
         );
         // Parity protects the written sector and the rest of the stripe.
@@ -239,7 +268,9 @@ fn a_degraded_stripe_with_an_unreadable_sector_can_be_written() {
         drives[usize::from(bad)].make_unreadable(range(offset, 512));
         write(volume, start as u64, &[8; 512]).await.expect("writable");
         bytes[start..start + 512].fill(8);
-        assert!(read(volume, start as u64, 8192).await.expect("readable") == bytes[start..start + 8192]);
+        assert!(
+            read(volume, start as u64, 8192).await.expect("readable") == bytes[start..start + 8192]
+        );
         let beside = read(volume, start as u64 + 8192, 512).await;
         assert_eq!(beside.expect_err("lost with the missing drive").kind, IoErrorKind::Medium);
         let rest = read(volume, start as u64 + 8192 + 512, 3584).await.expect("computed");
@@ -291,7 +322,11 @@ fn a_resync_gives_up_what_is_lost_and_nothing_else() {
         let bench = Bench::start(envs, &setup).await;
         let volume = bench.volume();
         bench.wait(Duration::from_secs(30)).await;
-        assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Synced(_))), 1, "the region is synced");
+        assert_eq!(
+            bench.count(|kind| matches!(kind, ReportKind::Synced(_))),
+            1,
+            "the region is synced"
+        );
         let start = setup.geometry().stripe_start(StripeIndex(5)).0 + 4096;
         for at in (0..4096).step_by(512) {
             let got = read(volume, start + at, 512).await;
@@ -329,7 +364,9 @@ fn a_drive_that_cannot_be_repaired_goes_out_by_the_policy() {
             bad.make_unreadable(range(offset, 512));
             bad.refuse_writes(range(offset, 512));
             let at = setup.geometry().stripe_start(StripeIndex(stripe)).0;
-            assert!(read(volume, at, 4096).await.expect("readable") == bytes[at as usize..][..4096]);
+            assert!(
+                read(volume, at, 4096).await.expect("readable") == bytes[at as usize..][..4096]
+            );
             bench.wait(SECOND).await;
         }
         assert_eq!(bench.count(failed), 1);

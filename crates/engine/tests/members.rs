@@ -1,10 +1,12 @@
 //! Drives that are replaced, rebuilt and made current while the volume is online.
 
 use crate::common::{
-    self, Bench, NewDrive, PACE, Setup, VOLUME, begin, data, drive, envs, open, parity, pattern, read,
-    regions, slots, write,
+    self, Bench, NewDrive, PACE, Setup, VOLUME, begin, data, drive, envs, open, parity, pattern,
+    read, regions, slots, write,
 };
-use engine::{Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome};
+use engine::{
+    Attachment, Change, RegionSet, ReportKind, Seat, ShardMessage, TaskKind, TaskOutcome,
+};
 use layout::Level;
 use platform::Durability;
 use platform_sim::{DriveOptions, Sim, SimOptions, Unwritten};
@@ -27,7 +29,9 @@ fn change(
 
 #[test]
 fn a_drive_is_replaced_under_load_and_nobody_notices() {
-    for (level, drives) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
+    for (level, drives) in
+        [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)]
+    {
         for seed in 0..2 {
             let setup = Setup { shards: 2, ..Setup::new(level, drives) };
             let mut sim = setup.sim(seed, 1);
@@ -69,7 +73,8 @@ fn a_drive_is_replaced_under_load_and_nobody_notices() {
                 stop.set(true);
                 let mut rounds = [0; 4];
                 for _ in 0..4 {
-                    let (worker, round): (u64, u64) = finishes.receive().await.expect("every worker ends");
+                    let (worker, round): (u64, u64) =
+                        finishes.receive().await.expect("every worker ends");
                     rounds[worker as usize] = round;
                 }
                 let expected: Vec<u8> =
@@ -127,7 +132,11 @@ fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
         let bench = Bench::start(envs, &setup).await;
         let source = open(&bench.env, setup.drives).await;
         let began = Change::ReplacementBegan { slot: DriveIndex(home), left: RegionSet::EMPTY };
-        bench.tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))).await;
+        bench
+            .tell(|done| {
+                ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))
+            })
+            .await;
         slow.stall_next(1, SECOND / 5);
         let first = common::begin(bench.volume(), 0, 1);
         bench.wait(SECOND / 1000).await;
@@ -136,8 +145,9 @@ fn writes_that_overlap_end_alike_on_a_drive_and_its_replacement() {
         assert_eq!((first.get(), second.get()), (Some(true), Some(true)));
     })
     .expect("no stall");
-    let holds =
-        |drive: &platform_sim::SimDrive| drive.peek(ByteOffset(at), ByteCount(512)).expect("readable");
+    let holds = |drive: &platform_sim::SimDrive| {
+        drive.peek(ByteOffset(at), ByteCount(512)).expect("readable")
+    };
     assert!(
         holds(&old) == holds(&new),
         "{} on the drive, {} on its replacement",
@@ -173,9 +183,13 @@ async fn fill(bench: &Bench, slot: u16, spare: u16) -> Vec<u8> {
 
 #[test]
 fn a_drive_that_is_filled_gets_every_write_and_takes_the_slot() {
-    for (level, drives) in
-        [(Level::Jbod, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 4)]
-    {
+    for (level, drives) in [
+        (Level::Jbod, 1),
+        (Level::Raid0, 3),
+        (Level::Raid1, 2),
+        (Level::Raid5, 4),
+        (Level::Raid6, 4),
+    ] {
         let setup = Setup::new(level, drives);
         let mut sim = setup.sim(3, 1);
         let (old, new) = (drive(&sim, 0), drive(&sim, drives));
@@ -261,8 +275,9 @@ fn a_write_to_a_drive_that_is_filled_no_more_is_charged_to_no_other() {
             if is_another_filled {
                 let next = open(&bench.env, 4).await;
                 let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
-                let message =
-                    |done| ShardMessage::Apply(VOLUME, began.clone(), Some(next.clone()), Some(done));
+                let message = |done| {
+                    ShardMessage::Apply(VOLUME, began.clone(), Some(next.clone()), Some(done))
+                };
                 bench.tell(message).await;
             }
             bench.wait(60 * SECOND).await;
@@ -294,7 +309,11 @@ fn a_drive_that_takes_a_slot_which_writes_passed_over_lacks_them() {
         bench.wait(SECOND).await;
         let promoted = Change::Promoted { slot: DriveIndex(0), stale: RegionSet::EMPTY };
         bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
-        assert_eq!((asked_of_all.get(), planned_without.get()), (None, None), "no failure is recorded");
+        assert_eq!(
+            (asked_of_all.get(), planned_without.get()),
+            (None, None),
+            "no failure is recorded"
+        );
         bench.is_deaf.set(false);
         bench.wait(SECOND).await;
         assert_eq!((asked_of_all.get(), planned_without.get()), (Some(true), Some(true)));
@@ -331,7 +350,10 @@ fn a_stale_drive_is_neither_read_nor_written_until_it_is_current() {
                 assert!(got == bytes[at as usize..][..512]);
             }
             assert_eq!((back.stats().reads, back.stats().writes), (0, 0), "{level:?}");
-            assert!(bench.volume().counters().fast_path > 0, "current blocks are read from their drive");
+            assert!(
+                bench.volume().counters().fast_path > 0,
+                "current blocks are read from their drive"
+            );
             for sender in &bench.senders {
                 let regions = RegionSet::first(1);
                 assert!(
@@ -437,13 +459,17 @@ fn a_plan_that_waits_for_memory_is_not_about_a_drive_that_takes_a_slot_meanwhile
             write(bench.volume(), (index as u64) * (16 << 10), part).await.expect("writable");
         }
         let strips = |stripe: u64| (0..3u16).map(move |index| (stripe, index));
-        let drives = |(stripe, index): (u64, u16)| [data(&setup, stripe, index).0, parity(&setup, stripe).0];
+        let drives =
+            |(stripe, index): (u64, u16)| [data(&setup, stripe, index).0, parity(&setup, stripe).0];
         let at = move |(stripe, index): (u64, u16)| (stripe * 3 + u64::from(index)) * strip;
         let all: Vec<(u64, u16)> = (0..setup.geometry().stripes().0).flat_map(strips).collect();
-        let last = all.iter().copied().find(|place| drives(*place) == [1, 2]).expect("parity rotates");
+        let last =
+            all.iter().copied().find(|place| drives(*place) == [1, 2]).expect("parity rotates");
         // All memory is taken by writes that wait for a drive, in other stripes.
         held.hold();
-        for place in all.iter().copied().filter(|place| drives(*place).contains(&0) && place.0 != last.0) {
+        for place in
+            all.iter().copied().filter(|place| drives(*place).contains(&0) && place.0 != last.0)
+        {
             let volume = bench.volume().clone();
             bench.env.spawn("waits", async move {
                 write(&volume, at(place), &vec![8; strip as usize]).await.expect("writable");
@@ -479,7 +505,8 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
     let options = SimOptions { memory: ByteCount(512 << 10), ..SimOptions::seeded(1) };
     let mut sim = Sim::new(options);
     for number in 0..6 {
-        let options = DriveOptions { unwritten: Unwritten::Noise, ..DriveOptions::sized(setup.member) };
+        let options =
+            DriveOptions { unwritten: Unwritten::Noise, ..DriveOptions::sized(setup.member) };
         sim.add_drive(&format!("d{number}"), options);
     }
     let (held, lost, envs) = (drive(&sim, 0), drive(&sim, 3), envs(&sim, &setup));
@@ -488,7 +515,9 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
         let strip = setup.strip.bytes().0;
         let all = bench.volume().spec().capacity.0;
         for at in (0..all).step_by(16 << 10) {
-            write(bench.volume(), at, &pattern(at, (16 << 10).min(all - at))).await.expect("writable");
+            write(bench.volume(), at, &pattern(at, (16 << 10).min(all - at)))
+                .await
+                .expect("writable");
         }
         lost.fail_now();
         let places: Vec<(u64, u16)> = (0..setup.geometry().stripes().0)
@@ -513,7 +542,8 @@ fn a_read_that_waits_for_memory_is_not_of_a_drive_that_takes_a_slot_meanwhile() 
         }
         bench.wait(SECOND / 100).await;
         let volume = bench.volume().clone();
-        let got = bench.env.spawn("the last one", async move { read(&volume, at(last), strip).await });
+        let got =
+            bench.env.spawn("the last one", async move { read(&volume, at(last), strip).await });
         bench.wait(SECOND / 100).await;
         let source = open(&bench.env, 5).await;
         let health = bench.volume().recorded_state().in_service();

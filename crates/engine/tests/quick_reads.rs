@@ -18,7 +18,11 @@ async fn as_drive(bench: &Bench, bytes: &[u8]) -> Rc<Member> {
     let volume = bench.volume();
     let drive = VolumeService::new(volume.clone()).as_drive();
     // The drives' own time limits apply.
-    Rc::new(Member::with_time_limit(volume.shard().env(), Rc::new(drive), Duration::from_secs(3600)))
+    Rc::new(Member::with_time_limit(
+        volume.shard().env(),
+        Rc::new(drive),
+        Duration::from_secs(3600),
+    ))
 }
 
 async fn read(member: &Member, at: u64, len: u64) -> Vec<u8> {
@@ -56,11 +60,14 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             }
             let tasks = bench.env.executor().unfinished_tasks();
             assert!(tasks.contains(&"served drive"), "{level:?}: these need one: {tasks:?}");
-            let two = [Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(1024))].into_iter().collect();
+            let two = [Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(1024))]
+                .into_iter()
+                .collect();
             let outcome = member.read(ByteOffset(512), two).await;
             assert_eq!(outcome.result, Ok(1536));
             assert!(outcome.buffers[1].bytes() == &bytes[1024..2048]);
-            let past = member.read(ByteOffset(1 << 50), smallvec![Buf::unpooled(ByteCount(512))]).await;
+            let past =
+                member.read(ByteOffset(1 << 50), smallvec![Buf::unpooled(ByteCount(512))]).await;
             assert!(past.result.is_err() && past.buffers.len() == 1, "the buffer comes back");
             assert_eq!(member.outstanding(), 0);
             bench.volume().check_invariants().expect("the result is correct");
@@ -84,7 +91,10 @@ fn what_a_drive_cannot_read_comes_from_redundancy_and_is_answered_once() {
                 expect_strips(&member, &bytes).await;
             }
             bench.wait(Duration::from_secs(1)).await;
-            assert!(bench.count(|kind| matches!(kind, ReportKind::MediumError { healed: true, .. })) > 0);
+            assert!(
+                bench.count(|kind| matches!(kind, ReportKind::MediumError { healed: true, .. }))
+                    > 0
+            );
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0);
             bench.volume().check_invariants().expect("the result is correct");
         });
@@ -132,8 +142,9 @@ fn a_read_that_a_drive_does_not_return_is_answered_by_another_one() {
 /// when it responds.
 #[test]
 fn a_silent_drive_costs_reads_that_redundancy_can_serve_the_short_limit_once() {
-    for ((level, drives), without_task) in
-        [(Level::Raid5, 4), (Level::Raid1, 2), (Level::Raid6, 5)].into_iter().zip([true, false, true])
+    for ((level, drives), without_task) in [(Level::Raid5, 4), (Level::Raid1, 2), (Level::Raid6, 5)]
+        .into_iter()
+        .zip([true, false, true])
     {
         let setup = Setup::new(level, drives);
         let mut sim = setup.sim(8, 0);
@@ -151,9 +162,9 @@ fn a_silent_drive_costs_reads_that_redundancy_can_serve_the_short_limit_once() {
                         bench.env.spawn("host", async move {
                             match without_task {
                                 true => read(&member, strip * STRIP, STRIP).await,
-                                false => {
-                                    common::read(&volume, strip * STRIP, STRIP).await.expect("redundant")
-                                }
+                                false => common::read(&volume, strip * STRIP, STRIP)
+                                    .await
+                                    .expect("redundant"),
                             }
                         })
                     })
@@ -161,11 +172,19 @@ fn a_silent_drive_costs_reads_that_redundancy_can_serve_the_short_limit_once() {
                 for (strip, host) in reads.into_iter().enumerate() {
                     assert!(host.await == bytes[strip * 4096..][..4096]);
                 }
-                let (waited, limit) = (bench.env.now() - begun, setup.policy.limits.solid.short_read);
+                let (waited, limit) =
+                    (bench.env.now() - begun, setup.policy.limits.solid.short_read);
                 let limit = if turn == 0 { limit } else { Duration::ZERO };
-                assert!(waited < limit + Duration::from_millis(500), "{level:?}, turn {turn}: {waited:?}");
+                assert!(
+                    waited < limit + Duration::from_millis(500),
+                    "{level:?}, turn {turn}: {waited:?}"
+                );
             }
-            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveSilent { .. })), 0, "not yet");
+            assert_eq!(
+                bench.count(|kind| matches!(kind, ReportKind::DriveSilent { .. })),
+                0,
+                "not yet"
+            );
             SimDrive::release(&silent);
             bench.wait(Duration::from_secs(1)).await;
             expect_strips(&member, &bytes).await;

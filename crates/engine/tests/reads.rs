@@ -17,12 +17,18 @@ const AHEAD: ReadTerms = ReadTerms { read_ahead: true, cached: false, most_ahead
 const BOTH: ReadTerms = ReadTerms { read_ahead: true, cached: true, most_ahead: None };
 
 fn sim(setup: &Setup, seed: u64) -> Sim {
-    let options =
-        SimOptions { order: Order::Shuffled, shards: usize::from(setup.shards), ..SimOptions::seeded(seed) };
+    let options = SimOptions {
+        order: Order::Shuffled,
+        shards: usize::from(setup.shards),
+        ..SimOptions::seeded(seed)
+    };
     let mut sim = Sim::new(options);
     for drive in 0..setup.drives {
         let latency = Latency::range_us(400, 600);
-        sim.add_drive(&format!("d{drive}"), DriveOptions { latency, ..DriveOptions::sized(setup.member) });
+        sim.add_drive(
+            &format!("d{drive}"),
+            DriveOptions { latency, ..DriveOptions::sized(setup.member) },
+        );
     }
     sim
 }
@@ -74,7 +80,9 @@ fn what_was_read_is_read_again_without_a_drive_until_it_is_written() {
             assert_eq!(volume.cache_counters().clean, ByteCount(64 * KIB));
             write(volume, 4 * KIB, &bytes_of(2, 4 * KIB)).await.expect("written");
             let before = reads(&drives);
-            assert!(read(volume, 4 * KIB, 4 * KIB).await.expect("readable") == bytes_of(2, 4 * KIB));
+            assert!(
+                read(volume, 4 * KIB, 4 * KIB).await.expect("readable") == bytes_of(2, 4 * KIB)
+            );
             assert!(reads(&drives) > before, "{level}: the written data is not cached");
             assert!(
                 read(volume, 8 * KIB, 8 * KIB).await.expect("readable")[..]
@@ -100,8 +108,13 @@ fn stream(terms: ReadTerms, shards: u16) -> Duration {
             let from = (number * 16 * KIB) as usize;
             assert!(got[..] == bytes_of(1, 8 << 20)[from..from + got.len()], "{number}");
         }
-        let used: u64 = bench.volumes.iter().map(|volume| volume.cache_counters().ahead_used.0).sum();
-        assert_eq!(terms.read_ahead, used > 0, "{used} bytes were read ahead and then read by the host");
+        let used: u64 =
+            bench.volumes.iter().map(|volume| volume.cache_counters().ahead_used.0).sum();
+        assert_eq!(
+            terms.read_ahead,
+            used > 0,
+            "{used} bytes were read ahead and then read by the host"
+        );
         bench.env.now() - begun - written
     })
 }
@@ -177,9 +190,13 @@ fn what_is_read_during_a_write_that_nobody_announced_is_not_kept() {
 fn whatever_hosts_do_a_read_gives_what_was_written_last() {
     for seed in 0..16 {
         let (level, drives) =
-            [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5)][seed as usize % 4];
-        let setup =
-            Setup { member: ByteCount(512 * KIB), shards: 1 + seed as u16 % 3, ..Setup::new(level, drives) };
+            [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5)]
+                [seed as usize % 4];
+        let setup = Setup {
+            member: ByteCount(512 * KIB),
+            shards: 1 + seed as u16 % 3,
+            ..Setup::new(level, drives)
+        };
         run(&setup, (BOTH, 96 * KIB), seed, move |bench, _| async move {
             let bench = Rc::new(bench);
             let sector = SectorSize::B512.bytes().0;
@@ -214,10 +231,15 @@ async fn act(bench: &Rc<Bench>, host: u64, part: u64, mut rng: Rng) {
             0..=1 => {
                 let bytes = bytes_of(number, count * 512);
                 write(volume, start, &bytes).await.expect("written");
-                held.extend((first..first + count).map(|sector| (sector, number * 1000 + sector - first)));
+                held.extend(
+                    (first..first + count).map(|sector| (sector, number * 1000 + sector - first)),
+                );
             }
             2 if rng.chance(1, 4) => {
-                volume.write_zeroes(range(start, count * 512), Durability::Cached).await.expect("written");
+                volume
+                    .write_zeroes(range(start, count * 512), Durability::Cached)
+                    .await
+                    .expect("written");
                 held.extend((first..first + count).map(|sector| (sector, 0)));
             }
             3 if rng.chance(1, 20) && host == 0 => {
@@ -228,8 +250,11 @@ async fn act(bench: &Rc<Bench>, host: u64, part: u64, mut rng: Rng) {
                 let got = read(volume, start, count * 512).await.expect("readable");
                 for (sector, bytes) in (first..).zip(got.chunks(512)) {
                     let Some(of) = held.get(&sector) else { continue };
-                    let expected =
-                        if *of == 0 { 0 } else { ((of % 1000) ^ (of / 1000).wrapping_mul(37) | 1) as u8 };
+                    let expected = if *of == 0 {
+                        0
+                    } else {
+                        ((of % 1000) ^ (of / 1000).wrapping_mul(37) | 1) as u8
+                    };
                     assert!(
                         bytes.iter().all(|byte| *byte == expected),
                         "host {host}, step {number}, sector {sector}"

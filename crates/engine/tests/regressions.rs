@@ -1,8 +1,8 @@
 //! Regressions of writes, drive replacement and tasks. Each test describes its defect first.
 
 use crate::common::{
-    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
-    slots, write,
+    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read,
+    regions, slots, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
 use layout::{CopyIndex, DataIndex, Level, ParityIndex};
@@ -14,7 +14,8 @@ use units::{DriveIndex, StripeIndex};
 /// were the only one, so the write was acknowledged although it was on neither drive.
 #[test]
 fn a_write_that_is_on_no_drive_is_not_acknowledged() {
-    for (level, drives_count) in [(Level::Raid5, 4), (Level::Raid10, 4), (Level::Raid6, 5), (Level::Raid1, 2)]
+    for (level, drives_count) in
+        [(Level::Raid5, 4), (Level::Raid10, 4), (Level::Raid6, 5), (Level::Raid1, 2)]
     {
         let setup = Setup::new(level, drives_count);
         let mut sim = setup.sim(11, 0);
@@ -26,9 +27,9 @@ fn a_write_that_is_on_no_drive_is_not_acknowledged() {
             write(volume, 0, &pattern(1, volume.spec().capacity.0)).await.expect("writable");
             let map = setup.geometry().stripe_map(StripeIndex(0));
             let homes: Vec<u16> = match level {
-                Level::Raid1 | Level::Raid10 => {
-                    (0..2).map(|copy| map.data_cell(DataIndex(0), CopyIndex(copy)).drive.0).collect()
-                }
+                Level::Raid1 | Level::Raid10 => (0..2)
+                    .map(|copy| map.data_cell(DataIndex(0), CopyIndex(copy)).drive.0)
+                    .collect(),
                 Level::Raid6 => {
                     let parity = |i| map.parity_cell(ParityIndex(i)).expect("parity").drive.0;
                     vec![data(&setup, 0, 0).0, parity(0), parity(1)]
@@ -113,7 +114,9 @@ fn a_second_drive_may_fail_once_the_first_is_in_the_distributed_spare() {
         let home = if home == 1 { data(&setup, 0, 0).0 } else { home };
         all[usize::from(home)].fail_now();
         for at in (0..16384).step_by(4096) {
-            write(volume, at, &pattern(2, 4096)).await.expect("writable with a second failed drive");
+            write(volume, at, &pattern(2, 4096))
+                .await
+                .expect("writable with a second failed drive");
             bytes[at as usize..][..4096].copy_from_slice(&pattern(2, 4096));
         }
         volume.flush().await.expect("nothing is missing");
@@ -186,7 +189,10 @@ fn rot_of_two_drives_in_different_columns_of_a_stripe_is_put_right() {
             all[usize::from(second.0)].rot(range(second.1 + 1024, 512));
             bench.begin(TaskKind::Check { repair: true }, PACE).await;
             assert_eq!(bench.ended().await, [TaskOutcome::Done]);
-            assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes, "{level}");
+            assert!(
+                read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes,
+                "{level}"
+            );
             if level == Level::Raid1 {
                 all[2].fail_now();
                 all[0].fail_now();

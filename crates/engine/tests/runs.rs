@@ -34,7 +34,10 @@ fn cost(setup: Setup, first_strip: u64, strips: u64) -> (u64, u64) {
         let start = ios(&drives);
         write(bench.volume(), first_strip * STRIP, &bytes).await.expect("writable");
         let written = ios(&drives);
-        assert!(read(bench.volume(), first_strip * STRIP, strips * STRIP).await.expect("readable") == bytes);
+        assert!(
+            read(bench.volume(), first_strip * STRIP, strips * STRIP).await.expect("readable")
+                == bytes
+        );
         let read = ios(&drives);
         (read.0 - written.0, written.1 - start.1)
     });
@@ -61,7 +64,11 @@ fn parity_between_strips_ends_a_run() {
 /// The number of drive reads and writes for a number of bytes from the start: for writing them
 /// (reads and writes), and for reading them.
 fn cost_of_bytes(level: Level, drives: u16, bytes: u64) -> ((u64, u64), u64) {
-    let setup = Setup { strip: StripSize::KIB_64, member: ByteCount(16 << 20), ..Setup::new(level, drives) };
+    let setup = Setup {
+        strip: StripSize::KIB_64,
+        member: ByteCount(16 << 20),
+        ..Setup::new(level, drives)
+    };
     let mut sim = setup.sim(11, 0);
     let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
     let counted = sim.run(async move {
@@ -84,18 +91,24 @@ fn cost_of_bytes(level: Level, drives: u16, bytes: u64) -> ((u64, u64), u64) {
 
 /// The number of runs that hold the data of these stripes, over all drives.
 fn runs_of_data(level: Level, drives: u16, stripes: u64) -> u64 {
-    let geometry =
-        Setup { member: ByteCount(16 << 20), strip: StripSize::KIB_64, ..Setup::new(level, drives) }
-            .geometry();
+    let geometry = Setup {
+        member: ByteCount(16 << 20),
+        strip: StripSize::KIB_64,
+        ..Setup::new(level, drives)
+    }
+    .geometry();
     let strips = geometry.stripe_bytes().0 / geometry.strip().bytes().0;
     let mut places: Vec<(u16, u64)> = (0..stripes)
         .flat_map(|stripe| (0..strips as u16).map(move |strip| (stripe, strip)))
-        .map(|(stripe, strip)| geometry.data_cell(StripeIndex(stripe), DataIndex(strip), CopyIndex(0)))
+        .map(|(stripe, strip)| {
+            geometry.data_cell(StripeIndex(stripe), DataIndex(strip), CopyIndex(0))
+        })
         .map(|cell| (cell.drive.0, cell.offset.0))
         .collect();
     places.sort_unstable();
-    let goes_on =
-        |pair: &[(u16, u64)]| pair[0].0 == pair[1].0 && pair[0].1 + geometry.strip().bytes().0 == pair[1].1;
+    let goes_on = |pair: &[(u16, u64)]| {
+        pair[0].0 == pair[1].0 && pair[0].1 + geometry.strip().bytes().0 == pair[1].1
+    };
     1 + places.windows(2).filter(|pair| !goes_on(pair)).count() as u64
 }
 
@@ -144,7 +157,9 @@ fn volumes_of_several_shards_read_back_what_was_written_over_all_of_them() {
             let bench = Bench::start(envs, &setup).await;
             let bytes = pattern(9, setup.geometry().capacity().0);
             write(bench.volume(), 0, &bytes).await.expect("writable");
-            assert!(read(&bench.volumes[0], 0, bytes.len() as u64).await.expect("readable") == bytes);
+            assert!(
+                read(&bench.volumes[0], 0, bytes.len() as u64).await.expect("readable") == bytes
+            );
             assert_eq!(bench.volume().check_invariants(), Ok(()));
         });
         ran.expect("no stall");
@@ -245,7 +260,9 @@ fn a_write_that_a_copy_does_not_take_is_planned_and_one_that_none_takes_is_in_do
             let wrote = write(bench.volume(), STRIP, &pattern(2, 512)).await;
             assert_eq!(wrote.map_err(|error| error.kind), expected);
             if !expects_error {
-                assert!(read(bench.volume(), STRIP, 512).await.expect("readable") == pattern(2, 512));
+                assert!(
+                    read(bench.volume(), STRIP, 512).await.expect("readable") == pattern(2, 512)
+                );
             }
             assert!(bench.count(is_out) >= 1);
             assert_eq!(bench.count(is_in_doubt) > 0, expects_error);

@@ -1,9 +1,9 @@
 //! Background tasks in virtual time: rebuilds under load, their rate with hosts, stop and pause.
 
 use engine::{
-    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, ShardIndex, ShardMessage,
-    ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress, Volume, VolumeId,
-    VolumeSpec, VolumeState,
+    Attachment, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, ShardIndex,
+    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
+    Volume, VolumeId, VolumeSpec, VolumeState,
 };
 use layout::{Geometry, Level};
 use platform::mailbox::{Receiver, Sender};
@@ -14,11 +14,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize,
+};
 
 pub(crate) const VOLUME: VolumeId = VolumeId(1);
 pub(crate) const TASK: TaskId = TaskId(7);
-pub(crate) const FULL_SPEED: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+pub(crate) const FULL_SPEED: TaskPace =
+    TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
 pub(crate) struct Setup {
     pub(crate) level: Level,
@@ -49,7 +52,8 @@ pub(crate) struct Rig {
 
 impl Setup {
     pub(crate) fn geometry(&self) -> Geometry {
-        Geometry::new(self.level, DriveCount(self.drives), StripSize::KIB_64, self.member).expect("an array")
+        Geometry::new(self.level, DriveCount(self.drives), StripSize::KIB_64, self.member)
+            .expect("an array")
     }
 
     pub(crate) fn sim(&self, seed: u64) -> Sim {
@@ -75,9 +79,14 @@ impl Setup {
         .await
     }
 
-    pub(crate) async fn serve_as(&self, envs: Vec<Env>, change: impl FnOnce(&mut Attachment)) -> Rig {
+    pub(crate) async fn serve_as(
+        &self,
+        envs: Vec<Env>,
+        change: impl FnOnce(&mut Attachment),
+    ) -> Rig {
         let (env, geometry, count) = (envs[0].clone(), self.geometry(), envs.len() as u16);
-        let (reports, receiver) = platform::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let (reports, receiver) =
+            platform::mailbox::mailbox(&env, usize::from(count) * engine::REPORTS_OPEN);
         let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, count)).collect();
         let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
         let mut shards = Vec::new();
@@ -86,7 +95,9 @@ impl Setup {
         }
         let mut sources = Vec::new();
         for drive in 0..self.drives {
-            sources.push(Some(env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens")));
+            sources.push(Some(
+                env.world().open_drive(&format!("d{drive}")).await.expect("the drive opens"),
+            ));
         }
         let all = DriveSet::first(geometry.drives());
         let spec = VolumeSpec {
@@ -99,13 +110,16 @@ impl Setup {
             policy: FaultPolicy::default(),
         };
         let regions = Regions::of(&geometry);
-        let mut attachment = Attachment::new(Arc::new(spec), sources, VolumeState::optimal(&regions));
+        let mut attachment =
+            Attachment::new(Arc::new(spec), sources, VolumeState::optimal(&regions));
         change(&mut attachment);
         let told = Rc::new(Told::default());
         env.spawn("controller", control(receiver, senders.clone(), told.clone(), all));
         let mut rig = Rig { env, shards: senders, volumes: Vec::new(), told };
         let peers = rig.shards.clone();
-        peers.iter().for_each(|shard| assert!(shard.send(ShardMessage::Peers(peers.clone())).is_ok()));
+        peers
+            .iter()
+            .for_each(|shard| assert!(shard.send(ShardMessage::Peers(peers.clone())).is_ok()));
         rig.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         rig.volumes = shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
         rig
@@ -166,9 +180,9 @@ pub(crate) async fn control(
             ReportKind::Synced(regions) => {
                 to_all(&|| ShardMessage::Apply(volume, Change::Synced(regions.clone()), None, None))
             }
-            ReportKind::Unsynced(regions) => {
-                to_all(&|| ShardMessage::Apply(volume, Change::Unsynced(regions.clone()), None, None))
-            }
+            ReportKind::Unsynced(regions) => to_all(&|| {
+                ShardMessage::Apply(volume, Change::Unsynced(regions.clone()), None, None)
+            }),
             _ => {}
         }
         let done = ShardMessage::ReportDone { report: number, result: Ok(()) };
@@ -222,13 +236,21 @@ pub(crate) fn drives(sim: &Sim, setup: &Setup) -> Vec<SimDrive> {
     (0..setup.drives).map(|i| sim.drive(&format!("d{i}")).expect("a drive")).collect()
 }
 
-pub(crate) async fn read(volume: &Rc<Volume>, start: u64, len: u64) -> Result<Vec<u8>, platform::IoError> {
+pub(crate) async fn read(
+    volume: &Rc<Volume>,
+    start: u64,
+    len: u64,
+) -> Result<Vec<u8>, platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount(len));
     let (result, buf) = volume.read(range, Buf::unpooled(ByteCount(len))).await;
     result.map(|()| buf.expect("the buffer comes back").bytes().to_vec())
 }
 
-pub(crate) async fn write(volume: &Rc<Volume>, start: u64, bytes: &[u8]) -> Result<(), platform::IoError> {
+pub(crate) async fn write(
+    volume: &Rc<Volume>,
+    start: u64,
+    bytes: &[u8],
+) -> Result<(), platform::IoError> {
     let range = ByteRange::new(ByteOffset(start), ByteCount::of(bytes));
     volume.write(range, Buf::copy_of(bytes).freeze(), Durability::Cached).await
 }
@@ -248,7 +270,13 @@ pub(crate) async fn fill(volume: &Rc<Volume>, rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Writes up to `most` bytes somewhere.
-pub(crate) async fn put(volume: &Rc<Volume>, rng: &mut Rng, model: &mut [u8], most: u64, stamp: u64) {
+pub(crate) async fn put(
+    volume: &Rc<Volume>,
+    rng: &mut Rng,
+    model: &mut [u8],
+    most: u64,
+    stamp: u64,
+) {
     let at = rng.below(model.len() as u64 - most);
     let bytes = content(at, 1 + rng.below(most) as usize, stamp);
     write(volume, at, &bytes).await.expect("writable");
@@ -271,7 +299,8 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
         (Level::Raid10, 4, 2, 64),
         (Level::Raid50, 6, 2, 32),
     ] {
-        let setup = Setup { level, drives: drives_count, shards, member: ByteCount::MIB * member_mib };
+        let setup =
+            Setup { level, drives: drives_count, shards, member: ByteCount::MIB * member_mib };
         let mut sim = setup.sim(u64::from(drives_count));
         let (envs, all) = (envs(&sim, &setup), drives(&sim, &setup));
         sim.run(async move {
@@ -289,7 +318,11 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
                 stamp += 1;
             }
             assert_eq!(rig.outcomes().await, vec![TaskOutcome::Done; usize::from(setup.shards)]);
-            assert_eq!(rig.told.current.borrow().len(), Regions::of(&setup.geometry()).count, "{level}");
+            assert_eq!(
+                rig.told.current.borrow().len(),
+                Regions::of(&setup.geometry()).count,
+                "{level}"
+            );
             assert_eq!(rig.progress().done_stripes, rig.progress().total_stripes);
             // The rebuilt drive serves its own data, and the redundancy for another drive.
             compare(&volume, &model).await;
@@ -386,16 +419,22 @@ fn a_paused_rebuild_whose_drive_was_replaced_touches_nothing_of_the_next_drive()
         rig.start(TaskKind::Rebuild { slot }, slow).await;
         rig.env.sleep(Duration::from_secs(1)).await;
         let paused = TaskPace { paused: true, ..slow };
-        rig.shards.iter().for_each(|shard| assert!(shard.send(ShardMessage::SetPace(TASK, paused)).is_ok()));
+        rig.shards
+            .iter()
+            .for_each(|shard| assert!(shard.send(ShardMessage::SetPace(TASK, paused)).is_ok()));
         rig.env.sleep(Duration::from_secs(1)).await;
 
         let source = rig.env.world().open_drive("new").await.expect("the drive opens");
         let stale = RegionSet::first(Regions::of(&setup.geometry()).count);
         let in_service = DriveSet::first(setup.geometry().drives());
         let change = Change::Drive { slot, stale, in_service };
-        rig.tell(|done| ShardMessage::Apply(VOLUME, change.clone(), Some(source.clone()), Some(done))).await;
+        rig.tell(|done| {
+            ShardMessage::Apply(VOLUME, change.clone(), Some(source.clone()), Some(done))
+        })
+        .await;
         let kind = TaskKind::Rebuild { slot };
-        let order = TaskOrder { volume: VOLUME, task: second, kind, regions: None, pace: FULL_SPEED };
+        let order =
+            TaskOrder { volume: VOLUME, task: second, kind, regions: None, pace: FULL_SPEED };
         rig.tell(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
 
@@ -450,7 +489,12 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
         }
         assert_eq!(rig.outcomes().await, [TaskOutcome::Done; 2]);
         rig.tell(|done| {
-            ShardMessage::Apply(VOLUME, Change::Promoted { slot, stale: RegionSet::EMPTY }, None, Some(done))
+            ShardMessage::Apply(
+                VOLUME,
+                Change::Promoted { slot, stale: RegionSet::EMPTY },
+                None,
+                Some(done),
+            )
         })
         .await;
         all[2].fail_now(); // The old drive is unused now.
@@ -464,7 +508,8 @@ fn a_copy_beside_writes_makes_a_drive_that_can_take_the_place() {
 /// A check finds silent corruption; with RAID 6 it locates the drive, and repairs it.
 #[test]
 fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
-    for (level, count, repair) in [(Level::Raid6, 5, true), (Level::Raid5, 4, false), (Level::Raid1, 3, true)]
+    for (level, count, repair) in
+        [(Level::Raid6, 5, true), (Level::Raid5, 4, false), (Level::Raid1, 3, true)]
     {
         let setup = Setup { level, drives: count, shards: 1, member: ByteCount::MIB * 8 };
         let mut sim = setup.sim(31);
@@ -484,7 +529,11 @@ fn a_check_finds_rot_and_names_the_drive_where_the_level_can() {
                 rig.told.outcomes.borrow_mut().clear();
                 rig.start(TaskKind::Check { repair: false }, FULL_SPEED).await;
                 rig.outcomes().await;
-                assert_eq!(rig.told.wrong.borrow().len(), 1, "{level}: a second check finds nothing");
+                assert_eq!(
+                    rig.told.wrong.borrow().len(),
+                    1,
+                    "{level}: a second check finds nothing"
+                );
                 compare(&volume, &model).await;
             }
         })
@@ -563,7 +612,8 @@ fn database_p99(rebuilding: bool) -> Duration {
         let rig = setup.serve(envs, Some(slot)).await;
         let latencies = Rc::new(RefCell::new(Vec::new()));
         for worker in 0..8 {
-            let (volume, env, latencies) = (rig.volumes[0].clone(), rig.env.clone(), latencies.clone());
+            let (volume, env, latencies) =
+                (rig.volumes[0].clone(), rig.env.clone(), latencies.clone());
             let mut rng = Rng::new(10, "host", &worker.to_string());
             rig.env.spawn("host", async move {
                 while latencies.borrow().len() < REQUESTS {
@@ -585,7 +635,10 @@ fn database_p99(rebuilding: bool) -> Duration {
         while latencies.borrow().len() < REQUESTS {
             rig.env.sleep(Duration::from_millis(10)).await;
         }
-        assert!(rig.told.outcomes.borrow().is_empty(), "the rebuild lasted longer than the measurement");
+        assert!(
+            rig.told.outcomes.borrow().is_empty(),
+            "the rebuild lasted longer than the measurement"
+        );
         let mut sorted = latencies.take();
         sorted.sort_unstable();
         sorted[sorted.len() * 99 / 100]

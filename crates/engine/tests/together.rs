@@ -1,7 +1,9 @@
 //! Tasks that process several stripes together: contiguous strips of a drive are one operation.
 //! Stripes are processed one by one when that is not possible.
 
-use crate::common::{self, Bench, PACE, Setup, TASK, VOLUME, envs, pattern, range, read, stale_on, write};
+use crate::common::{
+    self, Bench, PACE, Setup, TASK, VOLUME, envs, pattern, range, read, stale_on, write,
+};
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome, TaskPace};
 use layout::Level;
 use platform_sim::{Sim, SimDrive};
@@ -60,7 +62,11 @@ fn cost(setup: Setup, stale: bool, unsynced: bool, kind: TaskKind) -> Vec<(u64, 
         };
         bench.wait(Duration::from_secs(2)).await;
         let after = ios(&drives);
-        before.iter().zip(after).map(|(before, after)| (after.0 - before.0, after.1 - before.1)).collect()
+        before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| (after.0 - before.0, after.1 - before.1))
+            .collect()
     });
     counted.expect("no stall")
 }
@@ -95,7 +101,8 @@ fn a_check_reads_each_drive_in_as_few_operations_as_there_are_stripes_together()
 fn a_resync_reads_data_between_redundancy_in_one_operation() {
     let check = TaskKind::Check { repair: false };
     let asked = cost(setup(Level::Raid5, 4), false, true, check);
-    let (reads, writes) = asked.iter().fold((0, 0), |sum, asked| (sum.0 + asked.0, sum.1 + asked.1));
+    let (reads, writes) =
+        asked.iter().fold((0, 0), |sum, asked| (sum.0 + asked.0, sum.1 + asked.1));
     assert_eq!(writes, STRIPES, "each stripe has one strip of parity: {asked:?}");
     assert!(reads <= STRIPES + STRIPES / TOGETHER * 4, "{asked:?}");
 }
@@ -113,16 +120,19 @@ fn what_cannot_be_read_has_its_stripe_go_by_itself() {
         let bytes = pattern(4, setup.geometry().capacity().0);
         write(bench.volume(), 0, &bytes).await.expect("writable");
         let places = [common::data(&setup, 21, 0), common::data(&setup, 21, 1)];
-        let (bad, at) = *places.iter().find(|(drive, _)| *drive != 0).expect("two strips, two drives");
+        let (bad, at) =
+            *places.iter().find(|(drive, _)| *drive != 0).expect("two strips, two drives");
         drives[usize::from(bad)].make_unreadable(range(at + 512, 512));
         begin_alone(&bench, TaskKind::Rebuild { slot: DriveIndex(0) }).await;
         assert_eq!(bench.ended().await, vec![TaskOutcome::Done]);
-        let is_found =
-            |kind: &ReportKind| matches!(kind, ReportKind::MediumError { recovered: true, healed: true, .. });
+        let is_found = |kind: &ReportKind| {
+            matches!(kind, ReportKind::MediumError { recovered: true, healed: true, .. })
+        };
         assert!(bench.count(is_found) > 0, "{:?}", bench.reports.borrow());
         // The drive was computed from the others' redundancy: with two of them missing, its own is
         // needed.
-        let others: Vec<usize> = (1..5).filter(|drive| *drive != usize::from(bad)).take(2).collect();
+        let others: Vec<usize> =
+            (1..5).filter(|drive| *drive != usize::from(bad)).take(2).collect();
         others.iter().for_each(|drive| drives[*drive].fail_now());
         assert!(read(bench.volume(), 0, bytes.len() as u64).await.expect("readable") == bytes);
         assert_eq!(bench.volume().check_invariants(), Ok(()));
@@ -201,7 +211,8 @@ fn a_copy_moves_stripes_that_follow_one_another_in_one_operation() {
     for level in [Level::Raid0, Level::Raid5] {
         let setup = setup(level, 3);
         let mut sim = setup.sim(7, 1);
-        let (envs, drives, new) = (envs(&sim, &setup), all_drives(&sim, &setup), common::drive(&sim, 3));
+        let (envs, drives, new) =
+            (envs(&sim, &setup), all_drives(&sim, &setup), common::drive(&sim, 3));
         let ran = sim.run(async move {
             let bench = Bench::start(envs, &setup).await;
             let bytes = pattern(9, setup.geometry().capacity().0);
@@ -209,14 +220,18 @@ fn a_copy_moves_stripes_that_follow_one_another_in_one_operation() {
             let source = common::open(&bench.env, 3).await;
             let slot = DriveIndex(1);
             let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
-            let message = |done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done));
+            let message =
+                |done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done));
             bench.tell(message).await;
             let (before, written) = (drives[1].stats(), new.stats().writes);
             begin_alone(&bench, TaskKind::Copy { slot }).await;
             assert_eq!(bench.ended().await, vec![TaskOutcome::Done]);
             let after = drives[1].stats();
             let asked = (after.reads - before.reads, after.writes - before.writes);
-            assert_eq!((asked, new.stats().writes - written), ((STRIPES / TOGETHER, 0), STRIPES / TOGETHER));
+            assert_eq!(
+                (asked, new.stats().writes - written),
+                ((STRIPES / TOGETHER, 0), STRIPES / TOGETHER)
+            );
             let len = ByteCount(STRIPES * STRIP);
             assert!(drives[1].peek(ByteOffset(0), len) == new.peek(ByteOffset(0), len));
         });

@@ -24,7 +24,8 @@ fn a_part_of_a_request_that_another_shard_does_not_take_fails_the_request() {
         let peers = |peers| assert!(bench.senders[0].send(ShardMessage::Peers(peers)).is_ok());
         peers(vec![bench.senders[0].clone(), nobody]);
         bench.wait(Duration::from_millis(1)).await;
-        let lost = read(volume, 0, bytes.len() as u64).await.expect_err("one shard does not answer");
+        let lost =
+            read(volume, 0, bytes.len() as u64).await.expect_err("one shard does not answer");
         assert_eq!(lost.kind, IoErrorKind::Gone);
         assert_eq!(write(volume, 0, &bytes).await.expect_err("nor here").kind, IoErrorKind::Gone);
         peers(bench.senders.clone());

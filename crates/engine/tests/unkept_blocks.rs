@@ -2,8 +2,8 @@
 //! blocks are affected.
 
 use crate::common::{
-    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read, regions,
-    slots, stale, stale_on, write,
+    Bench, NewDrive, PACE, Setup, VOLUME, data, drive, envs, open, parity, pattern, range, read,
+    regions, slots, stale, stale_on, write,
 };
 use engine::{Change, RegionSet, ReportKind, ShardMessage, TaskKind, TaskOutcome};
 use layout::{CopyIndex, DataIndex, Level};
@@ -26,7 +26,8 @@ enum Unkept {
     Refused,
 }
 
-const ALL: [Unkept; 4] = [Unkept::Taken, Unkept::TakenAtFirst(1), Unkept::TakenAtFirst(3), Unkept::Refused];
+const ALL: [Unkept; 4] =
+    [Unkept::Taken, Unkept::TakenAtFirst(1), Unkept::TakenAtFirst(3), Unkept::Refused];
 
 fn break_sectors(drive: &SimDrive, at: u64, len: u64, how: Unkept) {
     match how {
@@ -58,7 +59,9 @@ async fn unreadable(volume: &Rc<engine::Volume>, bytes: &[u8], when: &str) -> Ve
 async fn replace(bench: &Bench, slot: u16, new: u16) -> Vec<TaskOutcome> {
     let (slot, source) = (DriveIndex(slot), open(&bench.env, new).await);
     let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
-    bench.tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))).await;
+    bench
+        .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+        .await;
     bench.reports.borrow_mut().clear();
     bench.begin(TaskKind::Copy { slot }, PACE).await;
     let outcomes = bench.ended().await;
@@ -91,7 +94,11 @@ fn a_rebuild_beside_a_block_that_no_write_repairs_costs_that_block_alone() {
             bench.begin(TaskKind::Rebuild { slot: DriveIndex(missing) }, PACE).await;
             assert_eq!(bench.ended().await, [TaskOutcome::Done], "{how:?}");
             assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))), 0, "{how:?}");
-            assert_eq!(bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })), 0, "{how:?}");
+            assert_eq!(
+                bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. })),
+                0,
+                "{how:?}"
+            );
             let start = setup.geometry().stripe_start(StripeIndex(3)).0;
             let lost = [start + 512, start + 4096 + 512];
             assert_eq!(unreadable(volume, &bytes, "rebuilt").await, lost, "{how:?}");
@@ -156,7 +163,9 @@ fn zeros_that_a_drive_refused_count_for_redundancy() {
 #[test]
 fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
     for how in ALL {
-        for (level, drives, losses) in [(Level::Raid1, 2, 1), (Level::Raid1, 3, 2), (Level::Raid6, 5, 2)] {
+        for (level, drives, losses) in
+            [(Level::Raid1, 2, 1), (Level::Raid1, 3, 2), (Level::Raid6, 5, 2)]
+        {
             let setup = Setup::new(level, drives);
             let mut sim = setup.sim(33, 2);
             let all: Vec<_> = (0..drives + 2).map(|index| drive(&sim, index)).collect();
@@ -169,7 +178,8 @@ fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
                 let missing: Vec<u16> = rest.by_ref().take(losses).collect();
                 let mut attachment = setup.attachment(&envs[0]).await;
                 for slot in &missing {
-                    attachment.state = attachment.state.with_stale(DriveIndex(*slot), &regions(&setup));
+                    attachment.state =
+                        attachment.state.with_stale(DriveIndex(*slot), &regions(&setup));
                 }
                 let bench = Bench::attach(envs, attachment).await;
                 let volume = bench.volume();
@@ -191,7 +201,11 @@ fn copies_and_raid_6_lose_no_more_than_the_blocks_either() {
                     bytes[at as usize..][..512].fill(9);
                 }
                 assert_eq!(unreadable(volume, &bytes, "rewritten").await, [0; 0], "{what}");
-                assert_eq!(replace(&bench, bad.drive.0, drives).await, [TaskOutcome::Done], "{what}");
+                assert_eq!(
+                    replace(&bench, bad.drive.0, drives).await,
+                    [TaskOutcome::Done],
+                    "{what}"
+                );
                 for slot in &missing {
                     all[usize::from(*slot)].fail_now();
                 }
@@ -223,7 +237,11 @@ fn a_resync_ends_though_a_block_is_never_repaired() {
                 let start = setup.geometry().stripe_start(StripeIndex(5)).0 + 4096;
                 for at in (0..4096).step_by(512) {
                     let got = read(volume, start + at, 512).await;
-                    assert_eq!(got.is_err(), !is_parity && (1024..2048).contains(&at), "{what}: at {at}");
+                    assert_eq!(
+                        got.is_err(),
+                        !is_parity && (1024..2048).contains(&at),
+                        "{what}: at {at}"
+                    );
                 }
             })
             .expect("no stall");
@@ -263,18 +281,26 @@ fn a_refused_write_of_a_degraded_stripe_costs_no_other_block() {
                 assert!(write(volume, at, &[5; 2048]).await.is_err(), "no drive has the block");
                 bench.wait(SECOND).await;
                 let what = format!("{level}, readable {is_readable}");
-                assert_eq!(bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))), 0, "{what}");
+                assert_eq!(
+                    bench.count(|kind| matches!(kind, ReportKind::Unsynced(_))),
+                    0,
+                    "{what}"
+                );
                 for sector in (0..bytes.len() as u64).step_by(512) {
                     let old = &bytes[sector as usize..][..512];
                     let is_written = (at..at + 2048).contains(&sector);
                     match read(volume, sector, 512).await {
                         Ok(got) => {
-                            assert!(got == old || is_written && got == [5; 512], "{what}: at {sector}")
+                            assert!(
+                                got == old || is_written && got == [5; 512],
+                                "{what}: at {sector}"
+                            )
                         }
                         Err(_) => {
                             // A block that was neither readable nor writable before is lost with
                             // the blocks that depend on it.
-                            let in_column = (sector - start) % 4096 == 512 && sector - start < 12288;
+                            let in_column =
+                                (sector - start) % 4096 == 512 && sector - start < 12288;
                             assert!(!is_readable && in_column, "{what}: at {sector}");
                         }
                     }
@@ -305,7 +331,9 @@ fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
             let (slot, source) = (DriveIndex(slot), open(&bench.env, 4).await);
             let began = Change::ReplacementBegan { slot, left: RegionSet::EMPTY };
             bench
-                .tell(|done| ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done)))
+                .tell(|done| {
+                    ShardMessage::Apply(VOLUME, began.clone(), Some(source.clone()), Some(done))
+                })
                 .await;
             bench.begin(TaskKind::Copy { slot }, PACE).await;
             bench.ended().await;
@@ -317,14 +345,19 @@ fn what_a_drive_did_not_keep_is_no_matter_of_the_one_that_took_its_slot() {
             let is_excluded = || volume.recorded_state().is_excluded(slot, range(offset, 512));
             let is_before = is_excluded();
             let promoted = Change::Promoted { slot, stale: RegionSet::EMPTY };
-            bench.tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done))).await;
+            bench
+                .tell(|done| ShardMessage::Apply(VOLUME, promoted.clone(), None, Some(done)))
+                .await;
             bench.env.sleep(SECOND).await;
             assert!(!is_excluded(), "blocks of the old drive, {delay} us after the read");
             !is_before
         });
         were_caught += u32::from(is_caught.expect("no stall"));
     }
-    assert!((1..80).contains(&were_caught), "the switch hit a running repair {were_caught} times of 80");
+    assert!(
+        (1..80).contains(&were_caught),
+        "the switch hit a running repair {were_caught} times of 80"
+    );
 }
 
 /// A drive of a RAID 5EE lost a block, and then failed. Its strips were copied back from the
@@ -355,7 +388,8 @@ fn what_a_drive_did_not_keep_is_kept_by_the_one_that_gets_it_from_the_distribute
         let moved = |to_spare| Change::Moved { slot, regions: regions(&setup), to_spare };
         bench.tell(|done| ShardMessage::Apply(VOLUME, moved(true), None, Some(done))).await;
         let source = Some(open(&bench.env, 5).await);
-        let change = NewDrive { slot, source, stale: RegionSet::EMPTY, in_service: slots(&[0, 1, 2, 3, 4]) };
+        let change =
+            NewDrive { slot, source, stale: RegionSet::EMPTY, in_service: slots(&[0, 1, 2, 3, 4]) };
         bench.tell(|done| change.message(done)).await;
         bench.reports.borrow_mut().clear();
         bench.begin(TaskKind::Restore { slot }, PACE).await;

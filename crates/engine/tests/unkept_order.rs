@@ -39,8 +39,14 @@ fn an_exclusion_ends_after_a_flush_of_the_block() {
         });
         let at = setup.geometry().stripe_start(StripeIndex(STRIPE)).0 + 4096;
         write(bench.volume(), at, &[2; 512]).await.expect("writable");
-        assert!(!bench.volume().recorded_state().is_excluded(DriveIndex(slot), range(offset, SECTOR)));
-        assert_eq!(*durable.borrow(), [[2; 512]], "the block after a power cut when the exclusion ends");
+        assert!(
+            !bench.volume().recorded_state().is_excluded(DriveIndex(slot), range(offset, SECTOR))
+        );
+        assert_eq!(
+            *durable.borrow(),
+            [[2; 512]],
+            "the block after a power cut when the exclusion ends"
+        );
     })
     .expect("no stall");
 }
@@ -103,7 +109,9 @@ fn a_punctured_block_that_is_written_anew_is_read_back() {
         for at in (0..whole).step_by(SECTOR as usize) {
             match read(volume, start + at, SECTOR).await {
                 Ok(got) => assert!(got == bytes[at as usize..][..512], "wrong data at {at}"),
-                Err(error) => assert!(written.is_err(), "acknowledged and unreadable at {at}: {error}"),
+                Err(error) => {
+                    assert!(written.is_err(), "acknowledged and unreadable at {at}: {error}")
+                }
             }
         }
     })
@@ -173,11 +181,13 @@ fn a_write_is_not_begun_whose_content_no_drive_would_have() {
     sim.run(async move {
         let (slot, offset) = data(&setup, STRIPE, 1);
         let (slot, ranges) = (DriveIndex(slot), vec![range(offset, SECTOR)]);
-        let changes = [Change::Punctured { slot, ranges: ranges.clone() }, Change::Excluded { slot, ranges }];
+        let changes =
+            [Change::Punctured { slot, ranges: ranges.clone() }, Change::Excluded { slot, ranges }];
         let bench = degraded(envs, &setup, &changes).await;
         all[slot.as_usize()].refuse_writes(range(offset, SECTOR));
         let (p, at) = parity(&setup, STRIPE);
-        let (p, clock, changed) = (all[usize::from(p)].clone(), bench.env.clone(), Rc::new(Cell::new(false)));
+        let (p, clock, changed) =
+            (all[usize::from(p)].clone(), bench.env.clone(), Rc::new(Cell::new(false)));
         let seen = changed.clone();
         bench.env.spawn("watch parity", async move {
             loop {

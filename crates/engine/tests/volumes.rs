@@ -47,9 +47,13 @@ async fn exercise(volumes: Vec<Rc<Volume>>, seed: u64, rounds: u64, fail: impl F
                 if rng.below(3) == 0 {
                     let got = read(&volume, at, len).await.expect("readable");
                     let model = model.borrow();
-                    assert!(got == model[at as usize..(at + len) as usize], "read at {at}+{len} differs");
+                    assert!(
+                        got == model[at as usize..(at + len) as usize],
+                        "read at {at}+{len} differs"
+                    );
                 } else {
-                    let bytes: Vec<u8> = (0..len).map(|i| (rng.next_u64() >> (i % 8)) as u8).collect();
+                    let bytes: Vec<u8> =
+                        (0..len).map(|i| (rng.next_u64() >> (i % 8)) as u8).collect();
                     write(&volume, at, &bytes).await.expect("writable");
                     model.borrow_mut()[at as usize..(at + len) as usize].copy_from_slice(&bytes);
                 }
@@ -225,9 +229,14 @@ fn what_is_lost_is_an_error_and_what_is_not_is_not() {
             let drive = geometry.data_cell(stripe, index, layout::CopyIndex(0)).drive;
             let got = read(&volume, strip * 4096, 4096).await;
             if drive < DriveIndex(2) {
-                assert_eq!(got.expect_err("two drives of RAID 5 are lost").kind, IoErrorKind::Medium);
+                assert_eq!(
+                    got.expect_err("two drives of RAID 5 are lost").kind,
+                    IoErrorKind::Medium
+                );
             } else {
-                assert!(got.expect("this drive is present") == bytes[strip as usize * 4096..][..4096]);
+                assert!(
+                    got.expect("this drive is present") == bytes[strip as usize * 4096..][..4096]
+                );
             }
         }
     })
@@ -247,10 +256,12 @@ fn a_read_across_stripes_survives_a_drive_that_does_not_answer() {
             let envs = envs(&sim, &setup);
             sim.run(async move {
                 let volume = start(envs, setup).await.remove(0);
-                let bytes: Vec<u8> = (0..volume.spec().capacity.0).map(|i| (i / 97) as u8).collect();
+                let bytes: Vec<u8> =
+                    (0..volume.spec().capacity.0).map(|i| (i / 97) as u8).collect();
                 write(&volume, 0, &bytes).await.expect("writable");
                 drive.hold();
-                let got = read(&volume, skip, 100_000).await.expect("the level tolerates the failure");
+                let got =
+                    read(&volume, skip, 100_000).await.expect("the level tolerates the failure");
                 assert!(got == bytes[skip as usize..][..100_000]);
                 drive.release();
             })
@@ -276,7 +287,8 @@ fn a_resync_does_not_vouch_for_writes_that_parity_missed_meanwhile() {
         // Three stripes before, parity and data are on the same drives as in the last one.
         let early = units::StripeIndex(last.0 - 3);
         let parity = geometry.parity_cell(last, layout::ParityIndex(0)).expect("RAID 5").drive;
-        let data = |index| geometry.data_cell(early, layout::DataIndex(index), layout::CopyIndex(0)).drive;
+        let data =
+            |index| geometry.data_cell(early, layout::DataIndex(index), layout::CopyIndex(0)).drive;
         while volume.counters().resynced_stripes < last.0 {
             env.sleep(std::time::Duration::from_micros(20)).await;
         }
@@ -352,7 +364,10 @@ fn zeroes_and_trims_go_through_plans() {
             write(&volume, 0, &vec![0xAB; capacity as usize]).await.expect("writable");
             let zeroed = ByteRange::new(ByteOffset(3000), ByteCount(30_000));
             volume.write_zeroes(zeroed, Durability::Durable).await.expect("zeroed");
-            volume.trim(ByteRange::new(ByteOffset(100_000), ByteCount(60_000))).await.expect("trimmed");
+            volume
+                .trim(ByteRange::new(ByteOffset(100_000), ByteCount(60_000)))
+                .await
+                .expect("trimmed");
             if level != Level::Raid0 {
                 victim.fail_now();
             }
@@ -381,9 +396,14 @@ fn a_volume_can_be_a_drive() {
         let volume = start(envs, setup).await.remove(0);
         let drive = VolumeService::new(volume.clone()).as_drive();
         let member = platform::Member::new(volume.shard().env(), Rc::new(drive));
-        let slices = [Buf::copy_of(&[1; 5000]).freeze(), Slice::zero(ByteCount(3000))].into_iter().collect();
-        assert_eq!(member.write(ByteOffset(512), slices, Durability::Durable).await.result, Ok(8000));
-        let buffers = [Buf::unpooled(ByteCount(6000)), Buf::unpooled(ByteCount(2000))].into_iter().collect();
+        let slices =
+            [Buf::copy_of(&[1; 5000]).freeze(), Slice::zero(ByteCount(3000))].into_iter().collect();
+        assert_eq!(
+            member.write(ByteOffset(512), slices, Durability::Durable).await.result,
+            Ok(8000)
+        );
+        let buffers =
+            [Buf::unpooled(ByteCount(6000)), Buf::unpooled(ByteCount(2000))].into_iter().collect();
         let outcome = member.read(ByteOffset(512), buffers).await;
         assert_eq!(outcome.result, Ok(8000));
         let mut expected = vec![1u8; 5000];
@@ -409,7 +429,8 @@ fn a_write_of_part_of_a_sector_does_not_undo_one_of_the_whole() {
                 let volume = start(envs, setup).await.remove(0);
                 let (one, other) = (volume.clone(), volume.clone());
                 let whole = env.spawn("whole", async move { write(&one, 4096, &[1; 512]).await });
-                let part = env.spawn("part", async move { write(&other, 4096 + 200, &[2; 100]).await });
+                let part =
+                    env.spawn("part", async move { write(&other, 4096 + 200, &[2; 100]).await });
                 whole.await.expect("writable");
                 part.await.expect("writable");
                 let got = read(&volume, 4096, 512).await.expect("readable");
@@ -449,7 +470,8 @@ fn a_write_that_marks_a_region_again_comes_after_the_news_that_it_was_quiet() {
 
 /// One shard with the volume; the test's controller only keeps the mark of its one region.
 async fn start_noting_marks(env: &Env, setup: &Setup) -> (Rc<Volume>, Rc<Cell<bool>>) {
-    let (reports, mut receiver) = platform::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
+    let (reports, mut receiver) =
+        platform::mailbox::mailbox::<engine::Report>(env, engine::REPORTS_OPEN);
     let seed = ShardSeed::new(env, 1);
     let sender = seed.sender();
     let shard = seed.start(ShardIndex(0), 1, reports);
@@ -494,11 +516,18 @@ fn reads_and_writes_of_parts_of_sectors_do_not_wait_for_one_another_for_ever() {
         for i in 0..400u64 {
             let volume = volume.clone();
             let at = stripe * (1 + i % 15) - 700;
-            tasks.push(env.spawn("write", async move { write(&volume, at, &[7; 1400]).await.map(drop) }));
+            tasks.push(
+                env.spawn("write", async move { write(&volume, at, &[7; 1400]).await.map(drop) }),
+            );
         }
         for i in 0..64u64 {
             let volume = volume.clone();
-            tasks.push(env.spawn("read", async move { read(&volume, 100 + i, stripe * 3).await.map(drop) }));
+            tasks.push(
+                env.spawn(
+                    "read",
+                    async move { read(&volume, 100 + i, stripe * 3).await.map(drop) },
+                ),
+            );
         }
         for task in tasks {
             task.await.expect("served");
@@ -520,7 +549,9 @@ fn a_write_that_takes_too_long_never_lands_over_a_later_one() {
         let volume = start(envs, setup).await.remove(0);
         drive.stall_next(1, std::time::Duration::from_secs(40));
         let begun = env.now();
-        write(&volume, 0, &[1; 4096]).await.expect("only this drive has the data: the write waits for it");
+        write(&volume, 0, &[1; 4096])
+            .await
+            .expect("only this drive has the data: the write waits for it");
         assert!(env.now() - begun >= std::time::Duration::from_secs(40));
         let second = write(&volume, 0, &[2; 4096]).await;
         env.sleep(std::time::Duration::from_secs(20)).await;

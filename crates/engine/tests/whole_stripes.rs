@@ -70,7 +70,10 @@ fn fails_in_the_middle(
                 drive.name()
             );
         }
-        assert!(failing.iter().all(|drive| drives[*drive].in_flight() > 0), "the drives have their writes");
+        assert!(
+            failing.iter().all(|drive| drives[*drive].in_flight() > 0),
+            "the drives have their writes"
+        );
         assert_eq!(ended.get(), None);
         failing.iter().for_each(|drive| drives[*drive].fail_now());
         while ended.get().is_none() {
@@ -117,7 +120,12 @@ type Known = Rc<RefCell<RegionSet>>;
 
 /// Writes all stripes together over durable data. Returns the result, unless the power cut came
 /// first.
-fn write_over(sim: &mut Sim, setup: &Setup, marked: &Known, stop: Option<u64>) -> (u64, Option<bool>) {
+fn write_over(
+    sim: &mut Sim,
+    setup: &Setup,
+    marked: &Known,
+    stop: Option<u64>,
+) -> (u64, Option<bool>) {
     let (envs, of_life, known) = (envs(sim, setup), setup.clone(), marked.clone());
     let bench = sim.run(async move {
         let bench = Bench::start(envs, &of_life).await;
@@ -194,7 +202,8 @@ fn power_that_goes_at_any_event_leaves_each_sector_old_or_new_and_no_redundancy_
             let (_, answered) = write_over(&mut sim, &setup, &known, Some(event));
             sim.power_cut();
             sim.restart_process();
-            let why = format!("{}, the power goes at event {event} of {first} to {last}", setup.level);
+            let why =
+                format!("{}, the power goes at event {event} of {first} to {last}", setup.level);
             look(&mut sim, &setup, &known.borrow(), answered == Some(true), &why);
         }
     }

@@ -37,7 +37,11 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
 }
 
 /// Runs a closure as a task of a shard.
-async fn on<T: Send + 'static>(bench: &Bench, shard: usize, work: impl Future<Output = T> + 'static) -> T {
+async fn on<T: Send + 'static>(
+    bench: &Bench,
+    shard: usize,
+    work: impl Future<Output = T> + 'static,
+) -> T {
     let (done, mut result) = platform::mailbox::mailbox(&bench.env, 1);
     bench.shards[shard].env().spawn("host", async move { assert!(done.send(work.await).is_ok()) });
     result.receive().await.expect("it ends")
@@ -60,7 +64,9 @@ fn bytes_of(number: u64, len: u64) -> Vec<u8> {
 /// RAID 5 before.
 #[test]
 fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
-    for (level, drives, parity) in [(Level::Raid5, 5, 1), (Level::Raid6, 6, 2), (Level::Raid60, 12, 2)] {
+    for (level, drives, parity) in
+        [(Level::Raid5, 5, 1), (Level::Raid6, 6, 2), (Level::Raid60, 12, 2)]
+    {
         let setup = Setup { member: ByteCount::MIB, ..Setup::new(level, drives) };
         let (strip, strips) = (strip(&setup), setup.geometry().capacity().0 / strip(&setup));
         let (reads, writes) = run(&setup, 1, move |bench, drives| async move {
@@ -68,7 +74,9 @@ fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
             bench.volume().flush().await.expect("flushed");
             let before = ios(&drives);
             for number in 0..strips {
-                write(bench.volume(), number * strip, &bytes_of(number, strip)).await.expect("written");
+                write(bench.volume(), number * strip, &bytes_of(number, strip))
+                    .await
+                    .expect("written");
                 assert_eq!(bench.volume().check_invariants(), Ok(()));
             }
             bench.volume().flush().await.expect("flushed");
@@ -81,7 +89,11 @@ fn a_stream_with_one_outstanding_write_is_written_in_whole_stripes() {
             (after.0 - before.0, after.1 - before.1)
         });
         assert_eq!(reads, 0, "{level}");
-        assert_eq!(writes, strips + strips / 4 * parity as u64, "{level}: each strip is written once");
+        assert_eq!(
+            writes,
+            strips + strips / 4 * parity as u64,
+            "{level}: each strip is written once"
+        );
     }
 }
 
@@ -92,7 +104,10 @@ fn a_write_is_answered_before_any_drive_is_asked() {
         let (before, then) = (ios(&drives), bench.env.now());
         write(bench.volume(), 3 * SECTOR, &bytes_of(1, SECTOR)).await.expect("written");
         assert_eq!((ios(&drives), bench.env.now()), (before, then));
-        assert!(read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
+        assert!(
+            read(bench.volume(), 3 * SECTOR, SECTOR).await.expect("readable")
+                == bytes_of(1, SECTOR)
+        );
         assert_eq!(bench.volume().cache_counters().hits, 1);
         // An FUA write is durable when it is acknowledged, and destages the dirty data below it.
         let bytes = platform::Buf::copy_of(&bytes_of(2, 2 * SECTOR)).freeze();
@@ -161,11 +176,14 @@ fn what_is_dirty_does_not_stay_so_for_ever() {
 /// --drives 8xSAS-6G-SSD --level raid10 --profile file-copy`).
 #[test]
 fn a_burst_of_whole_stripes_waits_in_the_cache_and_not_at_the_drives() {
-    for (level, drives, copies) in [(Level::Raid0, 4, 1), (Level::Raid10, 4, 2), (Level::Raid5, 5, 1)] {
+    for (level, drives, copies) in
+        [(Level::Raid0, 4, 1), (Level::Raid10, 4, 2), (Level::Raid5, 5, 1)]
+    {
         let setup = Setup { member: ByteCount::MIB, ..Setup::new(level, drives) };
         let stripe = setup.geometry().stripe_bytes().0;
         let mut sim = setup.sim(9, 0);
-        let drives: Vec<SimDrive> = (0..setup.drives).map(|drive| common::drive(&sim, drive)).collect();
+        let drives: Vec<SimDrive> =
+            (0..setup.drives).map(|drive| common::drive(&sim, drive)).collect();
         let envs = envs(&sim, &setup);
         let most = sim.run(async move {
             let bench = start(envs, &setup, ByteCount(4 << 20)).await;
@@ -247,9 +265,13 @@ impl Hosts {
             if len == 0 {
                 continue;
             }
-            let bytes =
-                if rng.below(6) == 0 { vec![0; len as usize] } else { bytes_of(worker ^ (round << 8), len) };
-            let durability = if rng.below(8) == 0 { Durability::Durable } else { Durability::Cached };
+            let bytes = if rng.below(6) == 0 {
+                vec![0; len as usize]
+            } else {
+                bytes_of(worker ^ (round << 8), len)
+            };
+            let durability =
+                if rng.below(8) == 0 { Durability::Durable } else { Durability::Cached };
             let data = match bytes.iter().all(|byte| *byte == 0) {
                 true => platform::Slice::zero(ByteCount(len)),
                 false => platform::Buf::copy_of(&bytes).freeze(),
@@ -260,7 +282,11 @@ impl Hosts {
                 0 => volume.flush().await.expect("flushed"),
                 1..4 => {
                     let got = read(volume, at, len).await.expect("readable");
-                    assert!(got == bytes, "worker {worker} round {round} at {at}+{len}, seed {}", self.seed);
+                    assert!(
+                        got == bytes,
+                        "worker {worker} round {round} at {at}+{len}, seed {}",
+                        self.seed
+                    );
                 }
                 _ => {}
             }
@@ -341,7 +367,9 @@ fn what_cannot_be_written_is_pinned_and_told() {
         assert!(read(bench.volume(), 0, SECTOR).await.expect("readable") == bytes_of(1, SECTOR));
         assert_eq!(bench.volume().check_invariants(), Ok(()));
         let strip = bench.volume().spec().geometry.strip().bytes().0;
-        write(bench.volume(), strip, &bytes_of(2, SECTOR)).await.expect("the other drive takes its part");
+        write(bench.volume(), strip, &bytes_of(2, SECTOR))
+            .await
+            .expect("the other drive takes its part");
         assert_eq!(bench.volume().cache_counters().absorbed, 1, "the host's write waited");
         bench.wait(Duration::from_secs(2)).await;
         assert_eq!(
@@ -393,7 +421,9 @@ fn a_volume_does_not_wait_for_the_drives_of_another() {
         let volume = bench.volume();
         for number in 0..2 * ROOM.0 / 4096 {
             let at = number * 4096 % (volume.spec().capacity.0 / 2);
-            write(volume, at, &bytes_of(number, 4096)).await.expect("the other volume's drives respond");
+            write(volume, at, &bytes_of(number, 4096))
+                .await
+                .expect("the other volume's drives respond");
             write(volume, at + 8292, &bytes_of(number, 1000))
                 .await
                 .expect("the other volume's drives respond");
@@ -422,7 +452,8 @@ fn a_volume_has_memory_for_payloads_that_no_other_takes() {
     let envs = envs(&sim, &setup);
     sim.run(async move {
         let mut other = setup.attachment(&envs[0]).await;
-        other.sources = vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
+        other.sources =
+            vec![Some(common::open(&envs[0], 2).await), Some(common::open(&envs[0], 3).await)];
         other.spec = VolumeSpec { id: OTHER, name: "other".into(), ..(*other.spec).clone() }.into();
         let bench = start(envs, &setup, ROOM).await;
         bench.tell(|done| ShardMessage::Attach(Box::new(other.clone()), done)).await;
@@ -496,16 +527,25 @@ fn what_is_dirty_counts_as_data() {
         let strip = strip_of(&bench);
         bench.volume().trim(range(0, 4 * strip)).await.expect("given up");
         let extents = bench.volume().status(range(0, 4 * strip)).await.expect("known");
-        assert!(extents.iter().all(|extent| extent.status != BlockStatus::Data), "all is unallocated");
+        assert!(
+            extents.iter().all(|extent| extent.status != BlockStatus::Data),
+            "all is unallocated"
+        );
         for number in 0..4 {
-            write(&bench.volumes[0], number * strip, &bytes_of(number, SECTOR)).await.expect("written");
+            write(&bench.volumes[0], number * strip, &bytes_of(number, SECTOR))
+                .await
+                .expect("written");
         }
         for number in 0..4 {
             let volume = bench.volumes[1].clone();
             let extents =
-                on(&bench, 1, async move { volume.status(range(number * strip, SECTOR)).await }).await;
+                on(&bench, 1, async move { volume.status(range(number * strip, SECTOR)).await })
+                    .await;
             let extents = extents.expect("known");
-            assert!(extents.iter().all(|extent| extent.status == BlockStatus::Data), "strip {number}");
+            assert!(
+                extents.iter().all(|extent| extent.status == BlockStatus::Data),
+                "strip {number}"
+            );
         }
     });
 }
@@ -522,7 +562,13 @@ fn a_volume_that_is_detached_has_all_on_its_drives() {
         write(bench.volume(), 0, &bytes_of(5, 4096)).await.expect("written");
         assert!(dirty(&bench) > 0);
         bench.tell(|done| ShardMessage::Detach(VOLUME, Vec::new(), done)).await;
-        let has = |drive: &SimDrive| drive.read_true(ByteOffset::ZERO, ByteCount(4096)) == bytes_of(5, 4096);
-        assert_eq!(drives.iter().filter(|drive| has(drive)).count(), 2, "on both halves of its mirror");
+        let has = |drive: &SimDrive| {
+            drive.read_true(ByteOffset::ZERO, ByteCount(4096)) == bytes_of(5, 4096)
+        };
+        assert_eq!(
+            drives.iter().filter(|drive| has(drive)).count(),
+            2,
+            "on both halves of its mirror"
+        );
     });
 }

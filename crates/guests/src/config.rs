@@ -67,8 +67,15 @@ impl Disk {
 
     /// The offered feature bits.
     pub fn features(&self) -> u64 {
-        let always =
-            SIZE_MAX | SEG_MAX | BLK_SIZE | FLUSH | TOPOLOGY | MQ | INDIRECT_DESC | EVENT_IDX | VERSION_1;
+        let always = SIZE_MAX
+            | SEG_MAX
+            | BLK_SIZE
+            | FLUSH
+            | TOPOLOGY
+            | MQ
+            | INDIRECT_DESC
+            | EVENT_IDX
+            | VERSION_1;
         always | if self.read_only { RO } else { DISCARD | WRITE_ZEROES }
     }
 

@@ -67,7 +67,8 @@ pub fn fuzz_queue(data: &[u8]) -> u32 {
     // Some sizes are no power of two, and some are too large.
     let size = if size & 0x80 == 0 { 1 << (size & 15) } else { u16::from(*size) };
     let parts = [(GuestAddress(0), MEMORY), (GuestAddress(SECOND), SECOND_BYTES)];
-    let (Ok(memory), Some(image)) = (GuestMemory::from_ranges(&parts), image.get(..image.len().min(MEMORY)))
+    let (Ok(memory), Some(image)) =
+        (GuestMemory::from_ranges(&parts), image.get(..image.len().min(MEMORY)))
     else {
         return 0;
     };
@@ -80,13 +81,15 @@ pub fn fuzz_queue(data: &[u8]) -> u32 {
         places = [number(&last[0]), number(&last[1]), number(&last[2])];
     }
     let [descriptors, available, used] = places;
-    let next_available = if flags & BEGINS != 0 { number(&image[..image.len().min(2)]) as u16 } else { 0 };
+    let next_available =
+        if flags & BEGINS != 0 { number(&image[..image.len().min(2)]) as u16 } else { 0 };
     let place = RingPlace { size, descriptors, available, used, next_available };
     let negotiated = Negotiated { flushes: true, event_idx: flags & EVENT_IDX != 0 };
     let noted = if flags & NOTES != 0 { image } else { &[] };
     // An invalid queue is rejected, or stopped.
     let Ok(ring) = Ring::new(&memory, place, negotiated) else { return 0 };
-    let mut device = Device { memory, ring, in_flight: notes(size, noted), left: MOST_REQUESTS, answered: 0 };
+    let mut device =
+        Device { memory, ring, in_flight: notes(size, noted), left: MOST_REQUESTS, answered: 0 };
     match device.serve() {
         Ok(()) | Err(Broken(_)) => device.answered,
     }
@@ -202,12 +205,18 @@ pub fn seeds() -> Vec<Vec<u8>> {
     const WRITE: u16 = 2;
     const INDIRECT: u16 = 4;
     let descriptor = |address: u64, len: u32, flags: u16, next: u16| {
-        let parts =
-            [&address.to_le_bytes()[..], &len.to_le_bytes(), &flags.to_le_bytes(), &next.to_le_bytes()];
+        let parts = [
+            &address.to_le_bytes()[..],
+            &len.to_le_bytes(),
+            &flags.to_le_bytes(),
+            &next.to_le_bytes(),
+        ];
         parts.concat()
     };
     let mut seeds = Vec::new();
-    for (flags, kind) in [(0, 0_u32), (EVENT_IDX, 1), (NOTES, 4), (0, 8), (0, 11), (EVENT_IDX | NOTES, 13)] {
+    for (flags, kind) in
+        [(0, 0_u32), (EVENT_IDX, 1), (NOTES, 4), (0, 8), (0, 11), (EVENT_IDX | NOTES, 13)]
+    {
         for is_indirect in [false, true] {
             let [_, available, used] = places(8);
             let mut image = vec![0; used as usize + 70];

@@ -160,7 +160,11 @@ mod tests {
         first.begin(4).unwrap();
         first.begin(6).unwrap();
         first.answering(4).unwrap();
-        assert_eq!(notes_of().recover(10).unwrap(), [4, 6], "not in the used ring: the request is repeated");
+        assert_eq!(
+            notes_of().recover(10).unwrap(),
+            [4, 6],
+            "not in the used ring: the request is repeated"
+        );
         // The used ring has the completion: index 11.
         assert_eq!(notes_of().recover(11).unwrap(), [6]);
         assert_eq!(notes_of().recover(11).unwrap(), [6], "the recovery is recorded");

@@ -85,7 +85,8 @@ impl<S: Targets> Slots<S> {
     fn connect(&self) -> bool {
         let (env, Some(number)) = (self.env(), self.wanted.get()) else { return false };
         let mut targets = self.targets.targets().into_iter();
-        let Some(target) = targets.find(|target| target.number() == number && target.is_served()) else {
+        let Some(target) = targets.find(|target| target.number() == number && target.is_served())
+        else {
             return false;
         };
         let host: Connected = self.hosts.connect(Connection {
@@ -208,15 +209,20 @@ impl<S: Targets> Slots<S> {
             return Err(IoError::new(IoErrorKind::Invalid));
         }
         let durability = if durable { Durability::Durable } else { Durability::Cached };
-        let payload =
-            if matches!(what, KernelWork::Read | KernelWork::Write) { range.len } else { ByteCount::ZERO };
+        let payload = if matches!(what, KernelWork::Read | KernelWork::Write) {
+            range.len
+        } else {
+            ByteCount::ZERO
+        };
         let _held = match payload.is_zero() {
             true => None,
             false => Some(work.target.reserve_payload(payload.min(work.piece())).await),
         };
         match what {
             KernelWork::Read => work.read(range, |at, from| self.queue.give(slot, at, from)).await,
-            KernelWork::Write => work.write(range, durability, |at, to| self.queue.take(slot, at, to)).await,
+            KernelWork::Write => {
+                work.write(range, durability, |at, to| self.queue.take(slot, at, to)).await
+            }
             KernelWork::Flush => work.target.flush().await,
             KernelWork::Trim => work.change(&[range], RangeOperation::Discard, durability).await,
             KernelWork::Zeroes => work.change(&[range], RangeOperation::Zeroes, durability).await,

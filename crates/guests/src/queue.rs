@@ -8,7 +8,9 @@ use crate::request::{ID_BYTES, Operation, Request, Status, give, parse, take};
 use crate::ring::{Broken, Ring, Segment};
 use crate::work::{RangeOperation, Work};
 use platform::sync::{Signal, Taken};
-use platform::{BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, Slices, Stream, Targets};
+use platform::{
+    BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, Slices, Stream, Targets,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,7 +54,8 @@ pub(crate) struct Parts<T> {
 
 impl<S: Targets> Queue<S> {
     pub fn new(targets: S, parts: Parts<S::Target>) -> Rc<Queue<S>> {
-        let durability = if parts.negotiated.flushes { Durability::Cached } else { Durability::Durable };
+        let durability =
+            if parts.negotiated.flushes { Durability::Cached } else { Durability::Durable };
         Rc::new(Queue {
             work: Work {
                 env: targets.env().clone(),
@@ -151,7 +154,9 @@ impl<S: Targets> Queue<S> {
             loop {
                 let size = u32::from(self.ring.borrow().size());
                 self.changed
-                    .wait_until(self.env(), || self.under_way.get() < size || self.is_stopping.get())
+                    .wait_until(self.env(), || {
+                        self.under_way.get() < size || self.is_stopping.get()
+                    })
                     .await;
                 if self.is_stopping.get() {
                     return Ok(());
@@ -239,9 +244,12 @@ impl<S: Targets> Queue<S> {
             Operation::Zeroes(ranges) => {
                 (self.work.change(&ranges, RangeOperation::Zeroes, self.durability).await, 0)
             }
-            Operation::Refused(status) => return self.finish(&memory, head, status_at, (status, 0), held),
+            Operation::Refused(status) => {
+                return self.finish(&memory, head, status_at, (status, 0), held);
+            }
         };
-        let outcome = outcome.map_err(failed).map_or_else(|status| (status, 0), |()| (Status::Done, written));
+        let outcome =
+            outcome.map_err(failed).map_or_else(|status| (status, 0), |()| (Status::Done, written));
         self.finish(&memory, head, status_at, outcome, held);
     }
 
@@ -296,7 +304,8 @@ impl<S: Targets> Queue<S> {
             let Some(call) = call else { continue };
             let event: Slices = std::iter::once(Buf::copy_of(&EVENT).freeze()).collect();
             if let Err(error) = call.send(event).await.result {
-                tracing::debug!(volume = %self.work.target.name(), "a guest cannot be called: {error}");
+                tracing::debug!(volume = %self.work.target.name(), "a guest cannot be called: \
+                    {error}");
             }
         }
     }

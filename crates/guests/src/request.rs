@@ -54,7 +54,11 @@ pub(crate) enum Operation {
 }
 
 /// Parses a chain. `None`: it has no status byte, so the request cannot be completed.
-pub(crate) fn parse(memory: &GuestMemory, mut chain: Chain, geometry: &TargetGeometry) -> Option<Request> {
+pub(crate) fn parse(
+    memory: &GuestMemory,
+    mut chain: Chain,
+    geometry: &TargetGeometry,
+) -> Option<Request> {
     let last = chain.writable.iter_mut().rfind(|segment| segment.len > 0)?;
     last.len -= 1;
     let status = last.address.checked_add(last.len.into())?;
@@ -84,7 +88,12 @@ fn what(memory: &GuestMemory, chain: Chain, geometry: &TargetGeometry) -> Option
     })
 }
 
-fn ranges(memory: &GuestMemory, from: &[Segment], kind: u32, geometry: &TargetGeometry) -> Option<Operation> {
+fn ranges(
+    memory: &GuestMemory,
+    from: &[Segment],
+    kind: u32,
+    geometry: &TargetGeometry,
+) -> Option<Operation> {
     let len = total(from);
     if len == 0 || !len.is_multiple_of(RANGE as u64) || len / RANGE as u64 > RANGES.into() {
         return None;
@@ -110,7 +119,8 @@ fn ranges(memory: &GuestMemory, from: &[Segment], kind: u32, geometry: &TargetGe
 fn within(sector: u64, len: u64, geometry: &TargetGeometry) -> Option<ByteRange> {
     let start = sector.checked_mul(UNIT)?;
     let is_inside = start.checked_add(len)? <= geometry.capacity.0;
-    (is_inside && len.is_multiple_of(UNIT)).then(|| ByteRange::new(ByteOffset(start), ByteCount(len)))
+    (is_inside && len.is_multiple_of(UNIT))
+        .then(|| ByteRange::new(ByteOffset(start), ByteCount(len)))
 }
 
 fn total(segments: &[Segment]) -> u64 {

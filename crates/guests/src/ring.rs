@@ -78,7 +78,11 @@ fn store(memory: &GuestMemory, address: u64, number: u16) -> Result<(), Broken> 
 
 impl Ring {
     /// The queue at `place`.
-    pub fn new(memory: &GuestMemory, place: RingPlace, negotiated: Negotiated) -> Result<Ring, Broken> {
+    pub fn new(
+        memory: &GuestMemory,
+        place: RingPlace,
+        negotiated: Negotiated,
+    ) -> Result<Ring, Broken> {
         let size = u64::from(place.size);
         if !place.size.is_power_of_two() || place.size > LARGEST_QUEUE {
             return Err(Broken(format!("invalid queue size {size}")));
@@ -154,7 +158,12 @@ impl Ring {
     }
 
     /// Puts a head on the used ring, with the number of bytes written.
-    pub fn put_used(&mut self, memory: &GuestMemory, head: u16, written: u32) -> Result<(), Broken> {
+    pub fn put_used(
+        &mut self,
+        memory: &GuestMemory,
+        head: u16,
+        written: u32,
+    ) -> Result<(), Broken> {
         let at = self.place.used + 4 + u64::from(self.next_used % self.place.size) * USED_ELEMENT;
         let mut element = [0; USED_ELEMENT as usize];
         element[..4].copy_from_slice(&u32::from(head).to_le_bytes());
@@ -194,7 +203,11 @@ impl Ring {
             let (segment, flags, next) = descriptor(&bytes);
             if flags & INDIRECT != 0 {
                 let entries = u64::from(segment.len) / DESCRIPTOR;
-                if is_indirect || !chain.is_empty() || entries == 0 || entries > LARGEST_QUEUE.into() {
+                if is_indirect
+                    || !chain.is_empty()
+                    || entries == 0
+                    || entries > LARGEST_QUEUE.into()
+                {
                     return Err(Broken("an indirect table where none is allowed".to_owned()));
                 }
                 (table, count, at, is_indirect) = (segment.address, entries as u16, 0, true);

@@ -99,7 +99,9 @@ pub struct QueueStart {
 }
 
 /// The mailbox of a shard's queues, created on that shard.
-pub fn guest_mailbox(env: &Env) -> (mailbox::Sender<GuestMessage>, mailbox::Receiver<GuestMessage>) {
+pub fn guest_mailbox(
+    env: &Env,
+) -> (mailbox::Sender<GuestMessage>, mailbox::Receiver<GuestMessage>) {
     mailbox::mailbox(env, MAILBOX_ROOM)
 }
 
@@ -118,7 +120,8 @@ pub async fn serve_guests<S: Targets>(
     mut messages: mailbox::Receiver<GuestMessage>,
 ) {
     let env = targets.env().clone();
-    let port = Rc::new(Port { targets, hosts, queues: RefCell::default(), slots: RefCell::default() });
+    let port =
+        Rc::new(Port { targets, hosts, queues: RefCell::default(), slots: RefCell::default() });
     let watch = Rc::downgrade(&port);
     env.spawn("guest watch", {
         let env = env.clone();
@@ -152,7 +155,9 @@ impl<S: Targets> Port<S> {
                 let Some(queue) = self.queues.borrow().get(&id).cloned() else { return };
                 match call.map(|call| call.attach(env)).transpose() {
                     Ok(call) => queue.set_call(call),
-                    Err(error) => tracing::warn!("cannot call a guest; its requests may hang: {error}"),
+                    Err(error) => {
+                        tracing::warn!("cannot call a guest; its requests may hang: {error}")
+                    }
                 }
             }
             GuestMessage::Memory(id, memory) => {
@@ -199,8 +204,13 @@ impl<S: Targets> Port<S> {
         let KernelStart { queue: id, target, peer, read_only, source, alive } = start;
         match source.attach(env) {
             Ok(queue) => {
-                let slots =
-                    Slots::new((self.targets.clone(), self.hosts.clone()), peer, read_only, queue, alive);
+                let slots = Slots::new(
+                    (self.targets.clone(), self.hosts.clone()),
+                    peer,
+                    read_only,
+                    queue,
+                    alive,
+                );
                 slots.set_target(target);
                 slots.serve();
                 self.slots.borrow_mut().insert(id, slots);
@@ -216,10 +226,15 @@ impl<S: Targets> Port<S> {
             .ok_or("its volume is not served any more")?;
         let now = Disk { geometry: target.geometry(), ..start.disk };
         if !now.is_same(&start.disk) {
-            return Err(format!("'{}' differs from the disk that the guest was offered", target.name()));
+            return Err(format!(
+                "'{}' differs from the disk that the guest was offered",
+                target.name()
+            ));
         }
-        let ring = Ring::new(&start.memory, start.ring, start.negotiated).map_err(|broken| broken.0)?;
-        let attach = |source: Box<dyn StreamSource>| source.attach(env).map_err(|error| error.to_string());
+        let ring =
+            Ring::new(&start.memory, start.ring, start.negotiated).map_err(|broken| broken.0)?;
+        let attach =
+            |source: Box<dyn StreamSource>| source.attach(env).map_err(|error| error.to_string());
         let kick = attach(start.kick)?;
         let call = start.call.map(attach).transpose()?;
         let connection = Connection {

@@ -38,14 +38,17 @@ fn what_a_guest_writes_it_reads_from_buffers_of_any_shape() {
             // Header and data in one buffer, data and status in another, an indirect table.
             let whole = [&header(WRITE, 30)[..], &data[..512]].concat();
             assert_eq!(driver.ask_indirect(&[Part::To(&whole)], 0).await, (DONE, vec![]));
-            let read = driver.ask_indirect(&[Part::To(&header(READ, 30)), Part::From(512)], 512).await;
+            let read =
+                driver.ask_indirect(&[Part::To(&header(READ, 30)), Part::From(512)], 512).await;
             assert_eq!(read, (DONE, data[..512].to_vec()));
             assert_eq!(driver.ask(&[Part::To(&header(FLUSH, 0))], 0).await, (DONE, vec![]));
             let (status, id) = driver.ask(&[Part::To(&header(ID, 0)), Part::From(20)], 20).await;
             assert_eq!((status, &id[..]), (DONE, &b"data\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..]));
             for (kind, at) in [(ZEROES, 10), (DISCARD, 12)] {
-                let request =
-                    [Part::To(&header(kind, 0)), Part::To(&range(at, 1, u32::from(kind == ZEROES)))];
+                let request = [
+                    Part::To(&header(kind, 0)),
+                    Part::To(&range(at, 1, u32::from(kind == ZEROES))),
+                ];
                 assert_eq!(driver.ask(&request, 0).await, (DONE, vec![]));
             }
             let (_, now) = driver.ask(&[Part::To(&header(READ, 9)), Part::From(4096)], 4096).await;
@@ -64,7 +67,8 @@ fn a_payload_longer_than_memory_goes_in_parts() {
     machine.run(async |driver: Driver| {
         let data: Vec<u8> = (0..LONG as u32).map(|at| (at / 512 * 31) as u8).collect();
         assert_eq!(driver.ask(&[Part::To(&header(WRITE, 0)), Part::To(&data)], 0).await.0, DONE);
-        let (status, read) = driver.ask(&[Part::To(&header(READ, 0)), Part::From(LONG)], LONG).await;
+        let (status, read) =
+            driver.ask(&[Part::To(&header(READ, 0)), Part::From(LONG)], LONG).await;
         assert!(status == DONE && read == data);
     });
     assert!(machine.longest_call() < ByteCount(LONG as u64));
@@ -91,10 +95,19 @@ fn what_makes_no_sense_is_refused_and_the_next_request_is_not() {
             assert_eq!(driver.ask(&parts, 0).await.0, status, "request {number}");
         }
         let flagged = range(0, 1, 2);
-        assert_eq!(driver.ask(&[Part::To(&header(ZEROES, 0)), Part::To(&flagged)], 0).await.0, UNSUPPORTED);
+        assert_eq!(
+            driver.ask(&[Part::To(&header(ZEROES, 0)), Part::To(&flagged)], 0).await.0,
+            UNSUPPORTED
+        );
         let beyond = range(end - 1, 2, 0);
-        assert_eq!(driver.ask(&[Part::To(&header(DISCARD, 0)), Part::To(&beyond)], 0).await.0, FAILED);
-        assert_eq!(driver.ask(&[Part::To(&header(READ, 0)), Part::NowhereFrom(512)], 0).await.0, FAILED);
+        assert_eq!(
+            driver.ask(&[Part::To(&header(DISCARD, 0)), Part::To(&beyond)], 0).await.0,
+            FAILED
+        );
+        assert_eq!(
+            driver.ask(&[Part::To(&header(READ, 0)), Part::NowhereFrom(512)], 0).await.0,
+            FAILED
+        );
         assert_eq!(driver.ask(&[Part::To(&header(WRITE, 0)), Part::To(&sector)], 0).await.0, DONE);
     });
 }
@@ -130,7 +143,11 @@ fn a_queue_that_makes_no_sense_ends_and_nothing_else_does() {
         assert!(machine.queue_ends(), "attack {attack}");
         machine.start_queue();
         machine.run(async |driver: Driver| {
-            assert_eq!(driver.ask(&[Part::To(&header(FLUSH, 0))], 0).await.0, DONE, "a restarted queue");
+            assert_eq!(
+                driver.ask(&[Part::To(&header(FLUSH, 0))], 0).await.0,
+                DONE,
+                "a restarted queue"
+            );
         });
     }
 }

@@ -97,8 +97,10 @@ impl Machine {
         let sim = Sim::new(SimOptions { memory: ByteCount(4 << 20), ..SimOptions::seeded(1) });
         let (disk, answers) = (Rc::new(Disk::new(false)), Answers::default());
         let (shard, receiver) = guest_mailbox(&sim.env());
-        sim.env()
-            .spawn("guests", serve_guests(TestTargets::new(&sim.env(), &disk), Hosts::default(), receiver));
+        sim.env().spawn(
+            "guests",
+            serve_guests(TestTargets::new(&sim.env(), &disk), Hosts::default(), receiver),
+        );
         let start = KernelStart {
             queue: QUEUE,
             target: 1,
@@ -154,5 +156,8 @@ fn what_waits_fails_at_once_when_the_disk_is_given_up() {
     let answers = machine.pass(5);
     // The waiting request, and later ones.
     assert!(answers.len() >= 4 && codes(&answers).iter().all(|code| *code == EIO), "{answers:?}");
-    assert!(answers[0].0 - given_up < Duration::from_millis(200), "{answers:?}, given up at {given_up:?}");
+    assert!(
+        answers[0].0 - given_up < Duration::from_millis(200),
+        "{answers:?}, given up at {given_up:?}"
+    );
 }

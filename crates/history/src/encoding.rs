@@ -2,11 +2,12 @@
 //! idle.
 //!
 //! ```text
-//! flags      1 byte: a bit for each kind of operation that follows, CACHE, TEMPERATURE
-//! covered    varint, milliseconds
-//! cache      two varints, if CACHE
+//! flags        1 byte: a bit for each kind of operation that follows, CACHE, TEMPERATURE
+//! covered      varint, milliseconds
+//! cache        two varints, if CACHE
 //! temperature  least as zigzag varint, most - least as varint, if TEMPERATURE
-//! operation  varints: failed, bytes, time; 3 bytes: which buckets are not zero, lowest bit first; a varint for each of these
+//! operation    varints: failed, bytes, time; 3 bytes: which buckets are not zero, lowest bit
+//!              first; a varint for each of these
 //! ```
 
 use crate::interval::{BUCKETS, Done, Interval, OPERATIONS, Temperatures};
@@ -88,8 +89,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Interval> {
 }
 
 fn take_done(rest: &mut &[u8]) -> Option<Done> {
-    let mut done =
-        Done { failed: number(rest)?, bytes: number(rest)?, time_ns: number(rest)?, buckets: [0; BUCKETS] };
+    let mut done = Done {
+        failed: number(rest)?,
+        bytes: number(rest)?,
+        time_ns: number(rest)?,
+        buckets: [0; BUCKETS],
+    };
     let mut map = [0_u8; MAP];
     for part in &mut map {
         *part = byte(rest)?;
@@ -145,7 +150,8 @@ mod tests {
                 covered_ms: next(),
                 cache_hits: next(),
                 cache_writes: next(),
-                temperatures: temperatures.map(|(a, b)| Temperatures { least: a.min(b), most: a.max(b) }),
+                temperatures: temperatures
+                    .map(|(a, b)| Temperatures { least: a.min(b), most: a.max(b) }),
                 ..Interval::default()
             };
             for done in &mut interval.done {
@@ -163,7 +169,9 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_are_none_are_refused_and_stop_nothing(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn bytes_that_are_none_are_refused_and_stop_nothing(
+            bytes in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
             if let Some(interval) = decode(&bytes) {
                 prop_assert_eq!(decode(&encode(&interval)), Some(interval));
             }

@@ -86,7 +86,8 @@ impl History {
         let span_s = to_s.saturating_sub(from_s);
         // From here, the recorder has all data. Of the minute before, the store may have data of
         // the previous process.
-        let ticks_from = self.recorder().since_s().map_or(to_s, |since| (since / MINUTE_S + 1) * MINUTE_S);
+        let ticks_from =
+            self.recorder().since_s().map_or(to_s, |since| (since / MINUTE_S + 1) * MINUTE_S);
         let ticks_from = ticks_from.clamp(from_s, to_s);
         let (sender, chosen) = std::sync::mpsc::channel();
         let choose = move |minutes_from: Option<u64>| {
@@ -104,7 +105,8 @@ impl History {
         };
         let of = (question.kind, question.name.clone());
         let mut all: Points = self.store.points(of, (from_s, ticks_from), choose)?;
-        let (step, has_file) = chosen.recv().map_err(|_| "the store has not answered".to_owned())?;
+        let (step, has_file) =
+            chosen.recv().map_err(|_| "the store has not answered".to_owned())?;
         let ticks_from = if has_file { ticks_from } else { from_s };
         let wanted = |subject: &Subject| question.wants(subject);
         self.recorder().ticks(wanted, (ticks_from, to_s), |subject, at_s, interval| {

@@ -41,7 +41,10 @@ impl Done {
             return *self;
         }
         let mut buckets = self.buckets;
-        buckets.iter_mut().zip(before.buckets).for_each(|(now, then)| *now = now.saturating_sub(then));
+        buckets
+            .iter_mut()
+            .zip(before.buckets)
+            .for_each(|(now, then)| *now = now.saturating_sub(then));
         Done {
             failed: self.failed.saturating_sub(before.failed),
             bytes: self.bytes.saturating_sub(before.bytes),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! counters, every 10 s ──► Recorder: 10 s for two hours, in memory
-//!                              └──► Store (its own thread, SQLite): 1 min for a day ──► 15 min for 30 days
+//!                              └──► Store (its own thread, SQLite): 1 min for a day
+//!                                       └──► 15 min for 30 days
 //! ```
 //!
 //! Invariants:

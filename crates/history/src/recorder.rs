@@ -159,7 +159,9 @@ impl Recorder {
 
     /// Whether a subject has that kind, and that name or key.
     pub fn knows(&self, kind: Kind, name: &str) -> bool {
-        self.known.iter().any(|((of, key), known)| *of == kind && (key == name || known.name == name))
+        self.known
+            .iter()
+            .any(|((of, key), known)| *of == kind && (key == name || known.name == name))
     }
 
     /// The start of the oldest interval in memory; `None` before the first.
@@ -192,7 +194,11 @@ impl Recorder {
     /// The memory of the intervals, in bytes, without the fixed part.
     pub fn bytes(&self) -> usize {
         let of = |known: &Known| {
-            known.ticks.iter().map(|(_, bytes)| bytes.len() + size_of::<(u64, Box<[u8]>)>()).sum::<usize>()
+            known
+                .ticks
+                .iter()
+                .map(|(_, bytes)| bytes.len() + size_of::<(u64, Box<[u8]>)>())
+                .sum::<usize>()
         };
         self.known.values().map(of).sum()
     }
@@ -234,7 +240,8 @@ mod tests {
         let mut counters = Counters { temperature_c: Some(40), ..Counters::default() };
         counters.done[0].buckets[4] = reads;
         counters.done[0].bytes = reads * 512;
-        let subject = Subject { kind: Kind::Volume, key: key.into(), name: format!("name of {key}") };
+        let subject =
+            Subject { kind: Kind::Volume, key: key.into(), name: format!("name of {key}") };
         Reading { subject, counters }
     }
 
@@ -260,14 +267,18 @@ mod tests {
         assert_eq!(ticks(&recorder), expected);
         let rows = recorder.take_pending();
         let of = |row: &Row| (row.at_s, row.interval.done[0].completed(), row.interval.covered_ms);
-        assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), [(NOON, 7, 20_000), (NOON + 60, 13, 40_000)]);
+        assert_eq!(
+            rows.iter().map(of).collect::<Vec<_>>(),
+            [(NOON, 7, 20_000), (NOON + 60, 13, 40_000)]
+        );
         assert!(recorder.take_pending().is_empty(), "rows are taken once");
         recorder.give_back(rows.clone());
         assert_eq!(recorder.take_pending(), rows);
     }
 
     #[test]
-    fn a_counter_that_began_anew_counts_from_there_and_a_clock_that_was_set_back_loses_nothing_older() {
+    fn a_counter_that_began_anew_counts_from_there_and_a_clock_that_was_set_back_loses_nothing_older()
+     {
         let mut recorder = Recorder::default();
         for (at_s, ns, reads) in [(NOON, 1, 100), (NOON + 10, 2, 110), (NOON + 20, 3, 4)] {
             recorder.note(at_s, ns * 10_000_000_000, &[reading("a", reads)]);
@@ -299,7 +310,8 @@ mod tests {
     #[test]
     fn more_subjects_than_there_is_room_for_are_left_out() {
         let mut recorder = Recorder::default();
-        let readings: Vec<Reading> = (0..MOST_SUBJECTS + 5).map(|at| reading(&at.to_string(), 0)).collect();
+        let readings: Vec<Reading> =
+            (0..MOST_SUBJECTS + 5).map(|at| reading(&at.to_string(), 0)).collect();
         assert_eq!(recorder.note(NOON, 0, &readings), 5);
     }
 

@@ -61,7 +61,9 @@ impl Points {
 fn one(subject: Subject, of: BTreeMap<u64, Interval>) -> (Subject, Series) {
     let mut total = Interval::default();
     of.values().for_each(|interval| total.merge(interval));
-    let points = of.iter().map(|(at_s, interval)| Point { at_unix_s: *at_s, figures: Figures::of(interval) });
+    let points = of
+        .iter()
+        .map(|(at_s, interval)| Point { at_unix_s: *at_s, figures: Figures::of(interval) });
     let series = Series {
         name: subject.name.clone(),
         key: subject.key.clone(),

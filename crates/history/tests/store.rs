@@ -1,9 +1,13 @@
 //! The history file: crash-safe, bounded, and its failures stop nothing.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "these tests are about a file")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests are about a file"
+)]
 
 use history::{
-    Counters, History, Interval, Kind, Limits, Notice, Question, Reading, Row, Series, Store, Subject,
-    Temperatures,
+    Counters, History, Interval, Kind, Limits, Notice, Question, Reading, Row, Series, Store,
+    Subject, Temperatures,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,7 +21,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("softroc-history-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("softroc-history-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a temporary folder");
         Folder(path)
     }
@@ -93,7 +98,10 @@ fn what_was_written_is_there_after_a_start_and_adds_up() {
     write(&kept, vec![row(BEGIN, 7, 1)], BEGIN + 60);
     kept.close();
     let series = asked(&folder.file(), BEGIN, BEGIN + 600, 10);
-    assert_eq!(series.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["volume 1", "volume 2"]);
+    assert_eq!(
+        series.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["volume 1", "volume 2"]
+    );
     assert_eq!(series.iter().map(reads).collect::<Vec<_>>(), [17, 5]);
     assert_eq!(series[0].total.temperature_most_c, Some(31));
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(folder.file()).unwrap());
@@ -130,7 +138,8 @@ fn a_start_within_a_minute_loses_nothing_of_it() {
         for look in 0..4_u64 {
             history.note(BEGIN + process * 4 + look, look * 1_000_000_000, &reading(look * 10));
         }
-        let question = Question { kind: None, name: None, from_s: BEGIN - 60, to_s: BEGIN + 10, points: 1 };
+        let question =
+            Question { kind: None, name: None, from_s: BEGIN - 60, to_s: BEGIN + 10, points: 1 };
         let (_, series) = history.ask(&question).expect("it can be read");
         assert_eq!(reads(&series[0].1), expected, "process {process}");
         history.close(BEGIN + 10);
@@ -188,7 +197,10 @@ fn minutes_are_kept_for_a_day_and_quarters_for_thirty() {
         reader.query_row(&text, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
     };
     let (minutes, oldest) = of("minute");
-    assert!((240..=245).contains(&minutes) && oldest as u64 >= end - DAY_S - 1800, "{minutes} from {oldest}");
+    assert!(
+        (240..=245).contains(&minutes) && oldest as u64 >= end - DAY_S - 1800,
+        "{minutes} from {oldest}"
+    );
     let (quarters, oldest) = of("quarter");
     assert!(
         (2870..=2882).contains(&quarters) && oldest as u64 >= end - 30 * DAY_S - 1800,
@@ -209,12 +221,16 @@ fn busy(at_s: u64, minutes: u64, of: u64) -> Row {
     for (kind, buckets) in [(0, 3..13), (1, 4..13), (3, 6..10)] {
         let done = &mut interval.done[kind];
         for bucket in buckets {
-            done.buckets[bucket] = minutes * (9000 + of * 131 + mixed % 8000) / (1 + bucket as u64 % 4);
+            done.buckets[bucket] =
+                minutes * (9000 + of * 131 + mixed % 8000) / (1 + bucket as u64 % 4);
         }
-        (done.bytes, done.time_ns) = (minutes * ((1 << 32) + mixed), minutes * (40_000_000_000 + mixed));
+        (done.bytes, done.time_ns) =
+            (minutes * ((1 << 32) + mixed), minutes * (40_000_000_000 + mixed));
     }
     match kind {
-        Kind::Volume => (interval.cache_hits, interval.cache_writes) = (minutes * 70_000, minutes * 50_000),
+        Kind::Volume => {
+            (interval.cache_hits, interval.cache_writes) = (minutes * 70_000, minutes * 50_000)
+        }
         Kind::Drive => interval.temperatures = Some(Temperatures { least: 38, most: 41 }),
     }
     Row { subject: subject(kind, of), at_s, interval }
@@ -227,7 +243,8 @@ fn thirty_days_of_64_volumes_and_128_drives_fit_into_128_mib() {
     let folder = Folder::new("bound");
     let (kept, notices) = store(&folder.file(), Limits::default());
     let day = BEGIN + 30 * DAY_S;
-    let of_all = |at_s: u64, minutes: u64| (0..192).map(|of| busy(at_s, minutes, of)).collect::<Vec<Row>>();
+    let of_all =
+        |at_s: u64, minutes: u64| (0..192).map(|of| busy(at_s, minutes, of)).collect::<Vec<Row>>();
     for at_s in (BEGIN..day).step_by(900) {
         write(&kept, of_all(at_s, 15), at_s + 900);
     }
@@ -235,12 +252,15 @@ fn thirty_days_of_64_volumes_and_128_drives_fit_into_128_mib() {
         write(&kept, of_all(at_s, 1), at_s + 60);
     }
     kept.close();
-    let bytes: u64 =
-        std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    let bytes: u64 = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
     assert!(bytes <= 128 << 20, "{} MiB", bytes >> 20);
     assert_eq!(*notices.lock().unwrap(), [], "nothing was dropped");
     let reader = rusqlite::Connection::open(folder.file()).unwrap();
-    let quarters: i64 = reader.query_row("SELECT count(*) FROM quarter", [], |row| row.get(0)).unwrap();
+    let quarters: i64 =
+        reader.query_row("SELECT count(*) FROM quarter", [], |row| row.get(0)).unwrap();
     assert!(quarters >= 192 * (30 * 96 - 2), "all thirty days are stored: {quarters}");
 }
 
@@ -259,7 +279,10 @@ fn a_file_at_its_limit_gives_up_what_is_oldest() {
     assert_eq!(*notices.lock().unwrap(), []);
     let series = asked(&folder.file(), end - 3600, end, 4);
     assert_eq!(series.len(), 40);
-    assert!(series.iter().all(|one| one.total.covered_s >= 3600.0 - 1.0), "the newest hour is stored");
+    assert!(
+        series.iter().all(|one| one.total.covered_s >= 3600.0 - 1.0),
+        "the newest hour is stored"
+    );
 }
 
 /// Makes a file unusable.
@@ -271,7 +294,8 @@ fn a_file_that_cannot_be_used_is_kept_aside_and_begun_anew() {
         ("damaged", |path| {
             std::fs::write(
                 path,
-                b"this is no database, whatever its name says, and long enough to be one".repeat(99),
+                b"this is no database, whatever its name says, and long enough to be one"
+                    .repeat(99),
             )
             .unwrap();
         }),
@@ -281,7 +305,10 @@ fn a_file_that_cannot_be_used_is_kept_aside_and_begun_anew() {
         }),
         ("of a later version", |path| {
             store(path, Limits::default()).0.close();
-            rusqlite::Connection::open(path).unwrap().pragma_update(None, "user_version", 2).unwrap();
+            rusqlite::Connection::open(path)
+                .unwrap()
+                .pragma_update(None, "user_version", 2)
+                .unwrap();
         }),
         ("with other buckets", |path| {
             store(path, Limits::default()).0.close();
@@ -311,7 +338,11 @@ fn a_page_that_is_damaged_is_found_at_the_start() {
     let folder = Folder::new("page");
     let (kept, _) = store(&folder.file(), Limits::default());
     for minute in 0..400 {
-        write(&kept, (0..20).map(|of| busy(BEGIN + minute * 60, 1, of)).collect(), BEGIN + minute * 60);
+        write(
+            &kept,
+            (0..20).map(|of| busy(BEGIN + minute * 60, 1, of)).collect(),
+            BEGIN + minute * 60,
+        );
     }
     kept.close();
     let mut bytes = std::fs::read(folder.file()).unwrap();

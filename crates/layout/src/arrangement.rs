@@ -67,11 +67,11 @@ pub enum ParityArrangement {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MirrorArrangement {
-    /// Copies next to each other, row after row: copy `j` of data strip `i` is cell `c·i + j` of the stripe.
-    /// Linux md "near"; DDF RAID 1E qualifier 0, "adjacent".
+    /// Copies next to each other, row after row: copy `j` of data strip `i` is cell `c·i + j` of
+    /// the stripe. Linux md "near"; DDF RAID 1E qualifier 0, "adjacent".
     Near,
-    /// A row of data, then the same row again, shifted by one drive. Linux md "offset"; DDF RAID 1E qualifier
-    /// 1, "offset".
+    /// A row of data, then the same row again, shifted by one drive. Linux md "offset"; DDF RAID 1E
+    /// qualifier 1, "offset".
     Offset,
     /// All rows of data; then, at `1/c` of the drive, all rows again, shifted by one drive. Reads
     /// of copy 0 stay in the fast outer part of a rotating drive. Linux md "far".

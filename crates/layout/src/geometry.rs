@@ -7,11 +7,13 @@ use crate::rule::{NOWHERE, Rule};
 use crate::shape::Checked;
 use crate::stripe_map::{Placement, Second};
 use crate::{
-    Cell, CopyIndex, DataIndex, Error, ErrorKind, Family, Level, LevelRow, Located, MirrorArrangement,
-    ParityArrangement, ParityIndex, RowIndex, Shape, StripeMap,
+    Cell, CopyIndex, DataIndex, Error, ErrorKind, Family, Level, LevelRow, Located,
+    MirrorArrangement, ParityArrangement, ParityIndex, RowIndex, Shape, StripeMap,
 };
 use std::fmt;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeCount, StripeIndex};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeCount, StripeIndex,
+};
 
 /// The layout of a volume, by value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,7 +62,8 @@ impl Geometry {
         strip: StripSize,
         member_size: ByteCount,
     ) -> Result<Geometry, Error> {
-        let Checked { spans, width, copies, data_strips, rows_per_stripe, parity, mirrors } = checked;
+        let Checked { spans, width, copies, data_strips, rows_per_stripe, parity, mirrors } =
+            checked;
         let (level, drives, row) = (shape.level, shape.drives, shape.level.row());
         let stripe_rows = strip.bytes() * u64::from(rows_per_stripe);
         let used = ByteCount(member_size.0 / stripe_rows.0 * stripe_rows.0);
@@ -73,30 +76,20 @@ impl Geometry {
         if strips << strip.shift() >= 1 << 63 {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("{drives} drives of {used} exceed the volume limit of 8 EiB; use less of each drive"),
+                format!(
+                    "{drives} drives of {used} exceed the volume limit of 8 EiB; use less of each \
+                        drive"
+                ),
             ));
         }
         let is_far = mirrors == Some(MirrorArrangement::Far);
         let has_second = row.parity_strips + row.spare_strips > 1;
-        let rule =
-            parity.map_or(Rule::NONE, |parity| Rule::of(parity, width, has_second, row.spare_strips > 0));
+        let rule = parity
+            .map_or(Rule::NONE, |parity| Rule::of(parity, width, has_second, row.spare_strips > 0));
         Ok(Geometry {
             level,
             family: row.family,
-            way: match row.family {
-                Family::Striped => Placement::Around,
-                Family::Mirrored if mirrors.is_none_or(|mirrors| mirrors == MirrorArrangement::Near) => {
-                    Placement::Near
-                }
-                Family::Mirrored => Placement::Shifted,
-                Family::Parity => {
-                    if rule.continues {
-                        Placement::Around
-                    } else {
-                        Placement::Past
-                    }
-                }
-            },
+            way: placement(row.family, mirrors, rule),
             second_is: match (row.parity_strips, row.spare_strips) {
                 (2, _) => Second::Q,
                 (_, 1) => Second::Spare,
@@ -115,7 +108,11 @@ impl Geometry {
             parity_strips: row.parity_strips,
             rows_per_stripe,
             stripe_step: if is_far { strip.bytes() } else { stripe_rows },
-            row_step: if is_far { ByteCount(used.0 / u64::from(rows_per_stripe)) } else { strip.bytes() },
+            row_step: if is_far {
+                ByteCount(used.0 / u64::from(rows_per_stripe))
+            } else {
+                strip.bytes()
+            },
             member_size: used,
         })
     }
@@ -361,16 +358,35 @@ impl Geometry {
     }
 
     /// The volume address of a byte of a data strip: the inverse of [`Geometry::locate`].
-    pub fn volume_offset(&self, stripe: StripeIndex, index: DataIndex, within: ByteCount) -> ByteOffset {
+    pub fn volume_offset(
+        &self,
+        stripe: StripeIndex,
+        index: DataIndex,
+        within: ByteCount,
+    ) -> ByteOffset {
         self.stripe_start(stripe) + ByteCount((u64::from(index.0) << self.strip.shift()) + within.0)
     }
 }
 
+fn placement(family: Family, mirrors: Option<MirrorArrangement>, rule: Rule) -> Placement {
+    match (family, mirrors) {
+        (Family::Striped, _) => Placement::Around,
+        (Family::Mirrored, None | Some(MirrorArrangement::Near)) => Placement::Near,
+        (Family::Mirrored, Some(_)) => Placement::Shifted,
+        (Family::Parity, _) if rule.continues => Placement::Around,
+        (Family::Parity, _) => Placement::Past,
+    }
+}
+
 fn too_small(member_size: ByteCount, strip: StripSize, rows: u16) -> Error {
-    let needed =
-        if rows == 1 { format!("one strip of {strip}") } else { format!("{rows} strips of {strip}") };
-    let context =
-        format!("{member_size} per drive is too small for {needed}; use larger drives or a smaller strip");
+    let needed = if rows == 1 {
+        format!("one strip of {strip}")
+    } else {
+        format!("{rows} strips of {strip}")
+    };
+    let context = format!(
+        "{member_size} per drive is too small for {needed}; use larger drives or a smaller strip"
+    );
     Error::new(ErrorKind::TooSmall, context)
 }
 

@@ -176,12 +176,14 @@ impl FromStr for Level {
 
     /// Parses a level's name, case-insensitive.
     fn from_str(text: &str) -> Result<Level, Error> {
-        Level::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text)).ok_or_else(|| {
-            let names: Vec<&str> = Level::ALL.iter().map(|level| level.name()).collect();
-            Error::new(
-                ErrorKind::UnknownLevel,
-                format!("'{text}' is not a level; expected one of {}", names.join(", ")),
-            )
-        })
+        Level::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text)).ok_or_else(
+            || {
+                let names: Vec<&str> = Level::ALL.iter().map(|level| level.name()).collect();
+                Error::new(
+                    ErrorKind::UnknownLevel,
+                    format!("'{text}' is not a level; expected one of {}", names.join(", ")),
+                )
+            },
+        )
     }
 }

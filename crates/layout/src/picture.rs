@@ -22,7 +22,8 @@ use units::{ByteCount, ByteOffset, DriveIndex};
 /// ```
 pub fn picture(geometry: &Geometry, rows: u64) -> String {
     let strip = geometry.strip().bytes();
-    let rows: Vec<u64> = (0..rows).filter(|row| ByteOffset(row * strip.0) < end(geometry)).collect();
+    let rows: Vec<u64> =
+        (0..rows).filter(|row| ByteOffset(row * strip.0) < end(geometry)).collect();
     let mut text = line(geometry, "drive", |drive| drive.to_string());
     for row in rows {
         let at = ByteOffset(row * strip.0);

@@ -34,12 +34,14 @@ pub fn figures(level: Level) -> Vec<Figure> {
         ],
         Level::Raid10 => vec![(plain(6), 2), (Shape { spans: Some(2), ..plain(6) }, 2)],
         Level::Raid4 => [P::ParityLast, P::ParityFirst].map(|p| (parity(4, p), 2)).to_vec(),
-        Level::Raid5 => [P::LeftSymmetric, P::LeftAsymmetric, P::RightSymmetric, P::RightAsymmetric]
-            .map(|p| (parity(4, p), 4))
-            .to_vec(),
-        Level::Raid5ee => {
-            [P::LeftSymmetric, P::LeftAsymmetric, P::RightAsymmetric].map(|p| (parity(5, p), 5)).to_vec()
+        Level::Raid5 => {
+            [P::LeftSymmetric, P::LeftAsymmetric, P::RightSymmetric, P::RightAsymmetric]
+                .map(|p| (parity(4, p), 4))
+                .to_vec()
         }
+        Level::Raid5ee => [P::LeftSymmetric, P::LeftAsymmetric, P::RightAsymmetric]
+            .map(|p| (parity(5, p), 5))
+            .to_vec(),
         Level::Raid6 => [P::DdfNContinue, P::DdfNRestart, P::DdfZeroRestart, P::LeftSymmetric]
             .into_iter()
             .chain([P::ParityLast, P::LeftSymmetric6])
@@ -92,11 +94,18 @@ fn first_upper(text: &str) -> String {
 }
 
 fn choices(row: &LevelRow) -> String {
-    let parity: Vec<String> = row.parity_arrangements.iter().map(|one| format!("`{one}`")).collect();
-    let mirrors: Vec<String> = row.mirror_arrangements.iter().map(|one| format!("`{one}`")).collect();
+    let parity: Vec<String> =
+        row.parity_arrangements.iter().map(|one| format!("`{one}`")).collect();
+    let mirrors: Vec<String> =
+        row.mirror_arrangements.iter().map(|one| format!("`{one}`")).collect();
     match [parity, mirrors].concat() {
         names if names.is_empty() => String::new(),
-        names => format!(" Values of `--layout`: {} (default), {}.", names[0], names[1..].join(", ")),
+        names => format!(
+            " Values of `--layout`: {} (default), \
+            {}.",
+            names[0],
+            names[1..].join(", ")
+        ),
     }
 }
 
@@ -131,11 +140,16 @@ fn table_line(text: &mut String, row: &LevelRow) {
 
 fn example_line(text: &mut String, level: Level) {
     let drives = DriveCount(12.clamp(level.row().min_drives.0, level.row().max_drives.0));
-    let Ok(g) = Geometry::new(level, drives, StripSize::MIN, StripSize::MIN.bytes() * 60) else { return };
+    let Ok(g) = Geometry::new(level, drives, StripSize::MIN, StripSize::MIN.bytes() * 60) else {
+        return;
+    };
     let usable = g.capacity().0 / g.member_size().0;
     let survives = g.survives();
-    let spans =
-        if g.spans() > 1 { format!("{} of {}", g.spans(), g.drives_per_span()) } else { String::new() };
+    let spans = if g.spans() > 1 {
+        format!("{} of {}", g.spans(), g.drives_per_span())
+    } else {
+        String::new()
+    };
     let _ = writeln!(
         text,
         "| {} | {drives} | {spans} | {usable} | {} | {} | {} |",

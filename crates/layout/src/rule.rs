@@ -63,7 +63,12 @@ impl Rule {
 
     /// The rule of a layout on `width` drives. Each row has P and, with `has_second`, one more
     /// non-data strip.
-    pub(crate) fn of(arrangement: Arrangement, width: u16, has_second: bool, is_spare: bool) -> Rule {
+    pub(crate) fn of(
+        arrangement: Arrangement,
+        width: u16,
+        has_second: bool,
+        is_spare: bool,
+    ) -> Rule {
         let moving = |first, down, continues| Rule {
             first,
             modulus: width,
@@ -78,7 +83,8 @@ impl Rule {
             ..moving(first, down, continues)
         };
         let old_raid5 = |rule: Rule| Rule { modulus: width - 1, second: Second::Last, ..rule };
-        let fixed = |first, rule: Rule| Rule { first, modulus: 1, down: false, continues: false, ..rule };
+        let fixed =
+            |first, rule: Rule| Rule { first, modulus: 1, down: false, continues: false, ..rule };
         let last = width - 1;
         // In RAID 5EE the pair ends on the last drive, instead of P alone.
         let last_p = if is_spare { width - 2 } else { last };

@@ -1,6 +1,8 @@
 //! The definition of a layout: the level, its drives, and its options, with all checks.
 
-use crate::{Error, ErrorKind, Family, Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement};
+use crate::{
+    Error, ErrorKind, Family, Geometry, Level, LevelRow, MirrorArrangement, ParityArrangement,
+};
 use units::{ByteCount, DriveCount, StripSize};
 
 /// A level on a number of drives, with its options; omitted options have the level's default.
@@ -96,13 +98,19 @@ fn check_drives(row: &LevelRow, drives: DriveCount) -> Result<(), Error> {
     if drives < *min_drives {
         return Err(Error::new(
             ErrorKind::TooFewDrives,
-            format!("{title} needs at least {}, not {drives}; name more drives", counted(*min_drives)),
+            format!(
+                "{title} needs at least {}, not {drives}; name more drives",
+                counted(*min_drives)
+            ),
         ));
     }
     if drives > *max_drives {
         return Err(Error::new(
             ErrorKind::TooManyDrives,
-            format!("{title} takes at most {}, not {drives}; name fewer drives", counted(*max_drives)),
+            format!(
+                "{title} takes at most {}, not {drives}; name fewer drives",
+                counted(*max_drives)
+            ),
         ));
     }
     Ok(())
@@ -119,7 +127,11 @@ fn spans_of(row: &LevelRow, drives: DriveCount, asked: Option<u16>) -> Result<u1
     let spans = match asked {
         Some(spans) => spans,
         None if row.family == Family::Mirrored && row.is_spanned() => drives.0 / 2,
-        None => row.spans.clone().find(|spans| fits(row, drives.0, *spans)).unwrap_or(*row.spans.start()),
+        None => row
+            .spans
+            .clone()
+            .find(|spans| fits(row, drives.0, *spans))
+            .unwrap_or(*row.spans.start()),
     };
     if spans > 0 && fits(row, drives.0, spans) {
         return Ok(spans);
@@ -129,7 +141,8 @@ fn spans_of(row: &LevelRow, drives: DriveCount, asked: Option<u16>) -> Result<u1
         Some(spans) => format!("{} in {spans} spans", counted(drives)),
         None => counted(drives),
     };
-    let context = format!("{} on {asked} is not possible; {}", row.title, what_would_fit(row, drives.0));
+    let context =
+        format!("{} on {asked} is not possible; {}", row.title, what_would_fit(row, drives.0));
     Err(Error::new(ErrorKind::BadSpans, context))
 }
 
@@ -159,7 +172,12 @@ fn what_would_fit(row: &LevelRow, drives: u16) -> String {
     )
 }
 
-fn copies_of(row: &LevelRow, drives: DriveCount, width: u16, asked: Option<u16>) -> Result<u16, Error> {
+fn copies_of(
+    row: &LevelRow,
+    drives: DriveCount,
+    width: u16,
+    asked: Option<u16>,
+) -> Result<u16, Error> {
     let fixed = match row.family {
         Family::Striped | Family::Parity => 1,
         Family::Mirrored if row.mirror_arrangements.is_empty() => width,
@@ -180,7 +198,8 @@ fn copies_of(row: &LevelRow, drives: DriveCount, width: u16, asked: Option<u16>)
         Some(copies) if copies != fixed => {
             let held = if fixed == 1 { "1 copy".into() } else { format!("{fixed} copies") };
             let context = format!(
-                "{} on {drives} drives keeps {held}, not {copies}; leave the copies out, or choose RAID 1E",
+                "{} on {drives} drives keeps {held}, not {copies}; leave the copies out, or choose \
+                    RAID 1E",
                 row.title
             );
             Err(Error::new(ErrorKind::BadCopies, context))
@@ -202,7 +221,8 @@ fn chosen<A: Copy + PartialEq + std::fmt::Display>(
     }
     let context = match has {
         [] => format!(
-            "{asked} is a {of} layout, and {} has none to choose from; leave it out or choose another level",
+            "{asked} is a {of} layout, and {} has none to choose from; leave it out or choose \
+                another level",
             row.title
         ),
         _ => {

@@ -87,9 +87,8 @@ impl StripeMap {
     /// The position of a role; `None` if the stripe has no such strip.
     pub fn cell_of(&self, role: Role) -> Option<Cell> {
         match role {
-            Role::Data { index, copy } => {
-                (index.0 < self.data_strips && copy.0 < self.copies).then(|| self.data_cell(index, copy))
-            }
+            Role::Data { index, copy } => (index.0 < self.data_strips && copy.0 < self.copies)
+                .then(|| self.data_cell(index, copy)),
             Role::P => self.parity_cell(ParityIndex(0)),
             Role::Q => self.parity_cell(ParityIndex(1)),
             Role::Spare => self.spare_cell(),
@@ -113,15 +112,18 @@ impl StripeMap {
             _ if slot == self.second => {
                 return Some(if self.second_is == Second::Q { Role::Q } else { Role::Spare });
             }
-            Placement::Around => {
-                (if slot >= self.start { slot - self.start } else { slot + self.wrap - self.start }, 0)
-            }
+            Placement::Around => (
+                if slot >= self.start { slot - self.start } else { slot + self.wrap - self.start },
+                0,
+            ),
             Placement::Past => (slot - u16::from(slot > self.p) - u16::from(slot > self.second), 0),
             Placement::Near => {
                 let cell = row * self.width + slot;
                 (cell / self.copies, cell % self.copies)
             }
-            Placement::Shifted => (if slot >= row { slot - row } else { slot + self.width - row }, row),
+            Placement::Shifted => {
+                (if slot >= row { slot - row } else { slot + self.width - row }, row)
+            }
         };
         Some(Role::Data { index: DataIndex(index), copy: CopyIndex(copy) })
     }
@@ -134,7 +136,8 @@ impl StripeMap {
     /// The roles of `drive` in the stripe, row by row; empty for drives outside the stripe.
     pub fn roles_on(&self, drive: DriveIndex) -> impl Iterator<Item = (Cell, Role)> + use<> {
         let map = *self;
-        (0..self.rows).filter_map(move |row| Some((map.cell_in(drive, row), map.role_at(drive, row)?)))
+        (0..self.rows)
+            .filter_map(move |row| Some((map.cell_in(drive, row), map.role_at(drive, row)?)))
     }
 
     /// All cells of the stripe, drive by drive.
@@ -144,7 +147,9 @@ impl StripeMap {
     }
 
     /// The drives of the stripe: those of its span.
-    pub fn drives(&self) -> impl DoubleEndedIterator<Item = DriveIndex> + ExactSizeIterator + use<> {
+    pub fn drives(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = DriveIndex> + ExactSizeIterator + use<> {
         (self.base..self.base + self.width).map(DriveIndex)
     }
 
@@ -163,7 +168,11 @@ impl StripeMap {
             return slot as u8;
         }
         let after_q = |slot: u16| {
-            if slot > self.second { slot - self.second - 1 } else { slot + self.width - self.second - 1 }
+            if slot > self.second {
+                slot - self.second - 1
+            } else {
+                slot + self.width - self.second - 1
+            }
         };
         let (place, p) = (after_q(slot), after_q(self.p));
         (place - u16::from(p < place)) as u8
@@ -189,7 +198,8 @@ impl StripeMap {
     /// The slot of data strip `index` if data start at slot 0.
     #[inline]
     fn past(&self, index: DataIndex) -> u16 {
-        let (low, high) = if self.p < self.second { (self.p, self.second) } else { (self.second, self.p) };
+        let (low, high) =
+            if self.p < self.second { (self.p, self.second) } else { (self.second, self.p) };
         let slot = index.0 + u16::from(index.0 >= low);
         slot + u16::from(slot >= high)
     }
@@ -216,6 +226,9 @@ impl StripeMap {
         } else {
             place
         };
-        Cell { drive: DriveIndex(drive), offset: self.offset + ByteCount(self.row_step.0 * u64::from(row)) }
+        Cell {
+            drive: DriveIndex(drive),
+            offset: self.offset + ByteCount(self.row_step.0 * u64::from(row)),
+        }
     }
 }

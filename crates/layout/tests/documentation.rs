@@ -31,7 +31,8 @@ fn the_figures_in_the_sources_are_right() {
         let source = source(level);
         for figure in figures(level) {
             let text = figure_text(&figure);
-            let commented: String = text.lines().map(|line| format!("//! {}\n", line.trim_end())).collect();
+            let commented: String =
+                text.lines().map(|line| format!("//! {}\n", line.trim_end())).collect();
             assert!(source.contains(&commented), "{level}: this is not in its file:\n{commented}");
         }
     }
@@ -60,15 +61,28 @@ fn the_formulas_say_what_is_computed() {
         for g in geometries(drives, StripSize::MIN, StripSize::MIN.bytes() * 720) {
             let formulas = &g.row().formulas;
             let survives = g.survives();
-            let used = g.member_size().0 / u64::from(g.rows_per_stripe()) * u64::from(g.rows_per_stripe());
-            assert_eq!(value(formulas.usable, &g), g.capacity().0 as f64 / used as f64, "{g}: usable");
+            let used =
+                g.member_size().0 / u64::from(g.rows_per_stripe()) * u64::from(g.rows_per_stripe());
+            assert_eq!(
+                value(formulas.usable, &g),
+                g.capacity().0 as f64 / used as f64,
+                "{g}: usable"
+            );
             assert_eq!(
                 value(formulas.survives_at_least, &g),
                 f64::from(survives.at_least.0),
                 "{g}: at least"
             );
-            assert_eq!(value(formulas.survives_at_most, &g), f64::from(survives.at_most.0), "{g}: at most");
-            assert_eq!(value(formulas.write_penalty, &g), f64::from(g.write_penalty()), "{g}: penalty");
+            assert_eq!(
+                value(formulas.survives_at_most, &g),
+                f64::from(survives.at_most.0),
+                "{g}: at most"
+            );
+            assert_eq!(
+                value(formulas.write_penalty, &g),
+                f64::from(g.write_penalty()),
+                "{g}: penalty"
+            );
         }
     }
 }

@@ -1,13 +1,18 @@
-//! The map from bytes to cells and its inverse, over all levels, drive counts, spans and arrangements.
+//! The map from bytes to cells and its inverse, over all levels, drive counts, spans and
+//! arrangements.
 
 mod shapes;
 
-use layout::{CopyIndex, DataIndex, ErrorKind, Geometry, Level, MirrorArrangement, ParityArrangement};
+use layout::{
+    CopyIndex, DataIndex, ErrorKind, Geometry, Level, MirrorArrangement, ParityArrangement,
+};
 use layout::{ParityIndex, Role, Shape};
 use proptest::prelude::*;
 use shapes::{all_shapes, geometries};
 use std::collections::{BTreeMap, BTreeSet};
-use units::{ByteCount, ByteOffset, DriveCount, DriveIndex, DriveSet, StripSize, StripeCount, StripeIndex};
+use units::{
+    ByteCount, ByteOffset, DriveCount, DriveIndex, DriveSet, StripSize, StripeCount, StripeIndex,
+};
 
 #[test]
 fn each_cell_of_the_drives_has_one_role_and_each_strip_one_home() {
@@ -28,14 +33,20 @@ fn each_cell_of_the_drives_has_one_role_and_each_strip_one_home() {
                     assert!(map.drives().any(|drive| drive == cell.drive));
                 }
                 assert_eq!(map.cells().count(), usize::from(g.cells_per_stripe()));
-                assert!(map.cells().all(|(cell, role)| map.cell_of(role) == Some(cell)), "{g} {stripe}");
+                assert!(
+                    map.cells().all(|(cell, role)| map.cell_of(role) == Some(cell)),
+                    "{g} {stripe}"
+                );
                 assert!(g.drives_of(stripe).eq(map.drives()));
                 assert_eq!(map.parity_cell(ParityIndex(g.parity_strips())), None);
                 redundancy_is_apart(&g, &seen);
             }
             let strips = g.member_size().0 / g.strip().bytes().0;
             assert_eq!(homes.len() as u64, u64::from(drives) * strips, "{g}: every cell is used");
-            assert!(homes.iter().all(|c| c.drive.0 < drives && c.offset.0 < g.member_size().0), "{g}");
+            assert!(
+                homes.iter().all(|c| c.drive.0 < drives && c.offset.0 < g.member_size().0),
+                "{g}"
+            );
         }
     }
 }
@@ -109,7 +120,8 @@ fn parity_that_moves_is_spread_evenly_over_the_drives() {
             };
             let turn = 1000..1000 + u64::from(drives * width);
             let mut held: BTreeMap<DriveIndex, u32> = BTreeMap::new();
-            for cell in turn.filter_map(|stripe| g.parity_cell(StripeIndex(stripe), ParityIndex(0))) {
+            for cell in turn.filter_map(|stripe| g.parity_cell(StripeIndex(stripe), ParityIndex(0)))
+            {
                 *held.entry(cell.drive).or_default() += 1;
             }
             assert_eq!(held.len(), usize::from(moves_over * g.spans()), "{g}: {held:?}");
@@ -123,23 +135,31 @@ fn parity_that_moves_is_spread_evenly_over_the_drives() {
 fn a_set_of_lost_drives_is_survived_if_every_strip_is_left_or_can_be_computed() {
     for drives in 1..=10 {
         for g in geometries(drives, StripSize::MIN, StripSize::MIN.bytes() * 24) {
-            let maps: Vec<_> = (0..g.stripes().0.min(24)).map(|s| g.stripe_map(StripeIndex(s))).collect();
+            let maps: Vec<_> =
+                (0..g.stripes().0.min(24)).map(|s| g.stripe_map(StripeIndex(s))).collect();
             let (mut least, mut most) = (u16::MAX, 0);
             // By bit set of lost drives: the number of further failures; `None` after data loss.
             let mut more: Vec<Option<u16>> = vec![None; 1 << drives];
             for bits in (0..1usize << drives).rev() {
                 let absent = (0..drives).filter(|drive| bits >> drive & 1 == 0);
-                let lost: DriveSet = (0..drives).filter(|d| bits >> d & 1 == 1).map(DriveIndex).collect();
+                let lost: DriveSet =
+                    (0..drives).filter(|d| bits >> d & 1 == 1).map(DriveIndex).collect();
                 let survived = maps.iter().all(|map| is_left(&g, map, &lost));
                 assert_eq!(g.survives_set(&lost), survived, "{g} without {lost:?}");
                 if survived {
                     most = most.max(lost.count().0);
-                    let worst = absent.map(|drive| more[bits | 1 << drive].map_or(0, |more| more + 1)).min();
+                    let worst = absent
+                        .map(|drive| more[bits | 1 << drive].map_or(0, |more| more + 1))
+                        .min();
                     more[bits] = worst;
                 } else {
                     least = least.min(lost.count().0 - 1);
                 }
-                assert_eq!(g.survives_more(&lost).0, more[bits].unwrap_or(0), "{g} without {lost:?}");
+                assert_eq!(
+                    g.survives_more(&lost).0,
+                    more[bits].unwrap_or(0),
+                    "{g} without {lost:?}"
+                );
             }
             let survives = g.survives();
             assert_eq!((survives.at_least.0, survives.at_most.0), (least, most), "{g}");
@@ -210,7 +230,8 @@ fn each_data_strip_weighs_differently_in_q_and_no_more_than_parity_takes() {
 #[test]
 fn capacity_counts_whole_stripes_of_the_data_drives() {
     let on = |level, drives| {
-        Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount((1 << 20) + 65535)).unwrap()
+        Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount((1 << 20) + 65535))
+            .unwrap()
     };
     let cases = [
         (on(Level::Jbod, 1), 1024),
@@ -235,8 +256,13 @@ fn capacity_counts_whole_stripes_of_the_data_drives() {
         assert!(g.with_member_size(more).unwrap().capacity() > g.capacity(), "{g}");
         assert_eq!(g.shape().geometry(g.strip(), g.member_size()).unwrap(), g);
     }
-    let odd = Geometry::new(Level::Raid1e, DriveCount(5), StripSize::KIB_64, ByteCount(5 << 16)).unwrap();
-    assert_eq!(odd.stripes(), StripeCount(2), "a stripe of RAID 1E takes two rows; the fifth is unused");
+    let odd =
+        Geometry::new(Level::Raid1e, DriveCount(5), StripSize::KIB_64, ByteCount(5 << 16)).unwrap();
+    assert_eq!(
+        odd.stripes(),
+        StripeCount(2),
+        "a stripe of RAID 1E takes two rows; the fifth is unused"
+    );
     assert_eq!(odd.capacity(), ByteCount(10 << 16));
 }
 
@@ -249,24 +275,31 @@ fn a_layout_that_cannot_be_is_refused_in_one_sentence() {
     let parity = |shape: Shape, parity| Shape { parity: Some(parity), ..shape };
     let left = ParityArrangement::LeftAsymmetric;
     let cases = [
-        (new(Raid5, 2), ErrorKind::TooFewDrives, "RAID 5 needs at least 3 drives, not 2; name more drives"),
+        (
+            new(Raid5, 2),
+            ErrorKind::TooFewDrives,
+            "RAID 5 needs at least 3 drives, not 2; name more drives",
+        ),
         (new(Raid0, 1), ErrorKind::TooFewDrives, "RAID 0 needs at least 2 drives, not 1"),
         (new(Raid1, 33), ErrorKind::TooManyDrives, "RAID 1 takes at most 32 drives, not 33"),
         (new(Jbod, 2), ErrorKind::TooManyDrives, "JBOD takes at most 1 drive, not 2; name fewer"),
         (
             new(Raid10, 9),
             ErrorKind::BadSpans,
-            "RAID 10 on 9 drives is not possible; 9 drives can be 3 spans of 3: choose one of these",
+            "RAID 10 on 9 drives is not possible; 9 drives can be 3 spans of 3: choose one of \
+                these",
         ),
         (
             new(Raid10, 7),
             ErrorKind::BadSpans,
-            "RAID 10 on 7 drives is not possible; it takes 2 to 16 spans of 2 to 3 drives: name 6 or 8 drives",
+            "RAID 10 on 7 drives is not possible; it takes 2 to 16 spans of 2 to 3 drives: name 6 \
+                or 8 drives",
         ),
         (
             spans(new(Raid50, 12), 5),
             ErrorKind::BadSpans,
-            "RAID 50 on 12 drives in 5 spans is not possible; 12 drives can be 2 spans of 6 or 3 spans of 4 or 4 spans of 3",
+            "RAID 50 on 12 drives in 5 spans is not possible; 12 drives can be 2 spans of 6 or 3 \
+                spans of 4 or 4 spans of 3",
         ),
         (
             spans(new(Raid60, 8), 0),

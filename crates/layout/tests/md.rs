@@ -72,7 +72,8 @@ fn strips_are_where_linux_md_put_them() {
                 let located = g.locate(drive, ByteOffset(row.number * strip.0)).unwrap();
                 let expected = match located.role {
                     Role::Data { index, .. } => {
-                        (g.volume_offset(located.stripe, index, ByteCount::ZERO).0 / strip.0).to_string()
+                        (g.volume_offset(located.stripe, index, ByteCount::ZERO).0 / strip.0)
+                            .to_string()
                     }
                     role => role.to_string(),
                 };

@@ -17,10 +17,9 @@ fn every_level_has_its_row_and_its_name() {
         assert_eq!(row.min_drives.0, row.spans.start() * row.drives_per_span.start(), "{level}");
         assert!(row.max_drives.0 <= row.spans.end() * row.drives_per_span.end(), "{level}");
         for drives in [row.min_drives, row.max_drives] {
-            let spans = row
-                .spans
-                .clone()
-                .find(|spans| Shape { spans: Some(*spans), ..Shape::new(level, drives) }.check().is_ok());
+            let spans = row.spans.clone().find(|spans| {
+                Shape { spans: Some(*spans), ..Shape::new(level, drives) }.check().is_ok()
+            });
             assert!(spans.is_some(), "{level} on {drives}");
         }
     }
@@ -41,7 +40,8 @@ fn every_level_uses_all_its_drives() {
 #[test]
 fn the_textbook_write_penalties_hold() {
     let penalty = |level: Level, drives| {
-        let g = layout::Geometry::new(level, DriveCount(drives), StripSize::MIN, ByteCount::MIB).unwrap();
+        let g = layout::Geometry::new(level, DriveCount(drives), StripSize::MIN, ByteCount::MIB)
+            .unwrap();
         g.write_penalty()
     };
     let textbook = [
@@ -73,13 +73,19 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     let error = "raid7".parse::<Level>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "'raid7' is not a level; expected one of jbod, raid0, raid00, raid1, raid1e, raid10, raid4, raid5, raid5ee, raid6, raid50, raid60"
+        "'raid7' is not a level; expected one of jbod, raid0, raid00, raid1, raid1e, raid10, \
+            raid4, raid5, raid5ee, raid6, raid50, raid60"
     );
     let error = "sideways".parse::<MirrorArrangement>().unwrap_err();
-    assert_eq!(error.to_string(), "'sideways' is not a mirror layout; expected one of near, offset, far");
+    assert_eq!(
+        error.to_string(),
+        "'sideways' is not a mirror layout; expected one of near, offset, far"
+    );
     let error = "sideways".parse::<ParityArrangement>().unwrap_err();
     assert!(
-        error.to_string().starts_with("'sideways' is not a parity layout; expected one of left-symmetric, ")
+        error
+            .to_string()
+            .starts_with("'sideways' is not a parity layout; expected one of left-symmetric, ")
     );
     for arrangement in ParityArrangement::ALL {
         assert_eq!(arrangement.to_string().parse::<ParityArrangement>().unwrap(), arrangement);
@@ -87,5 +93,8 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     for arrangement in MirrorArrangement::ALL {
         assert_eq!(arrangement.to_string().parse::<MirrorArrangement>().unwrap(), arrangement);
     }
-    assert_eq!("ddf-N-continue".parse::<ParityArrangement>().unwrap(), ParityArrangement::DdfNContinue);
+    assert_eq!(
+        "ddf-N-continue".parse::<ParityArrangement>().unwrap(),
+        ParityArrangement::DdfNContinue
+    );
 }

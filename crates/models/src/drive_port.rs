@@ -8,8 +8,8 @@ use crate::link::Link;
 use crate::server::{Core, find_port};
 use crate::slots::Slots;
 use platform::{
-    BlockStatus, Completion, Drive, DriveHealth, DriveInfo, DriveSource, Durability, Env, Instant, IoError,
-    IoErrorKind, IoOutcome, IoRequest, StatusExtent,
+    BlockStatus, Completion, Drive, DriveHealth, DriveInfo, DriveSource, Durability, Env, Instant,
+    IoError, IoErrorKind, IoOutcome, IoRequest, StatusExtent,
 };
 use platform_sim::{Actor, Paced, Pacer, SimId};
 use std::cell::RefCell;
@@ -141,7 +141,10 @@ pub(crate) fn outcome(request: IoRequest) -> IoOutcome {
     let len = request.range().len.0;
     match request {
         IoRequest::Read { mut buffers, .. } => {
-            buffers.iter_mut().filter(|buf| !buf.is_hollow()).for_each(|buf| buf.bytes_mut().fill(0));
+            buffers
+                .iter_mut()
+                .filter(|buf| !buf.is_hollow())
+                .for_each(|buf| buf.bytes_mut().fill(0));
             IoOutcome::done(len).with_buffers(buffers)
         }
         IoRequest::Status { range } => IoOutcome {
@@ -225,12 +228,17 @@ impl DriveSource for Source {
     }
 
     fn attach(&self, _: &Env) -> platform::Result<Rc<dyn Drive>> {
-        find_port(self.sim, self.server, self.index).map(|port| port as Rc<dyn Drive>).ok_or_else(|| {
-            platform::Error::new(
-                platform::ErrorKind::NotFound,
-                format!("the model {} belongs to a simulation that is over or elsewhere", self.info.name),
-            )
-        })
+        find_port(self.sim, self.server, self.index).map(|port| port as Rc<dyn Drive>).ok_or_else(
+            || {
+                platform::Error::new(
+                    platform::ErrorKind::NotFound,
+                    format!(
+                        "the model {} belongs to a simulation that is over or elsewhere",
+                        self.info.name
+                    ),
+                )
+            },
+        )
     }
 }
 
@@ -243,7 +251,8 @@ impl Source {
 /// The drive's description.
 pub(crate) fn info(name: String, spec: &crate::catalog::DriveSpec) -> DriveInfo {
     let sector = |bytes| units::SectorSize::from_bytes(bytes).unwrap_or(units::SectorSize::B512);
-    let (logical, physical) = (sector(spec.logical_sector_bytes), sector(spec.physical_sector_bytes));
+    let (logical, physical) =
+        (sector(spec.logical_sector_bytes), sector(spec.physical_sector_bytes));
     DriveInfo {
         identity: platform::DriveIdentity(name.clone()),
         name,
@@ -254,6 +263,9 @@ pub(crate) fn info(name: String, spec: &crate::catalog::DriveSpec) -> DriveInfo 
         rotational: spec.is_rotating(),
         read_only: false,
         exclusive: true,
-        hardware: platform::Hardware { model: Some(spec.model.clone()), ..platform::Hardware::default() },
+        hardware: platform::Hardware {
+            model: Some(spec.model.clone()),
+            ..platform::Hardware::default()
+        },
     }
 }

@@ -6,7 +6,9 @@
 
 use crate::server::Core;
 use crate::slots::Slots;
-use platform::{Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service};
+use platform::{
+    Completion, Drive, DriveInfo, Env, Instant, IoOutcome, IoRequest, Runners, Service,
+};
 use platform_sim::Actor;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -87,7 +89,8 @@ impl Inner {
     fn take(&self, request: IoRequest, completion: Completion) {
         self.under_way.set(self.under_way.get() + 1);
         let at_ns = self.core.host_command(self.core.sim.now().ns, &request);
-        let tag = self.commands.borrow_mut().put(Command { completion, stage: Stage::Asked(request) });
+        let tag =
+            self.commands.borrow_mut().put(Command { completion, stage: Stage::Asked(request) });
         self.at(at_ns, u64::from(tag));
     }
 

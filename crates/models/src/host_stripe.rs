@@ -2,8 +2,8 @@
 //! does. Striping takes no time here: host CPU time per I/O is charged at each controller's port.
 
 use platform::{
-    Buf, Bufs, Drive, DriveIdentity, DriveInfo, Env, Io, IoError, IoErrorKind, IoOutcome, IoRequest, Member,
-    Served, Service, Slices,
+    Buf, Bufs, Drive, DriveIdentity, DriveInfo, Env, Io, IoError, IoErrorKind, IoOutcome,
+    IoRequest, Member, Served, Service, Slices,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -83,7 +83,8 @@ impl HostStripe {
             for piece in pieces(range, self.parts.len()) {
                 let rest = buf.split_off(piece.range.len);
                 let this = std::mem::replace(&mut buf, rest);
-                of_one.push(self.parts[piece.part].read(piece.range.start, Bufs::from_iter([this])));
+                of_one
+                    .push(self.parts[piece.part].read(piece.range.start, Bufs::from_iter([this])));
             }
             at = range.end();
             asked.push(of_one);
@@ -122,7 +123,11 @@ impl Service for HostStripe {
                     let mut done = ByteCount::ZERO;
                     for piece in pieces(range, self.parts.len()) {
                         let data = Slices::from_iter([slice.cut(done, piece.range.len)]);
-                        asked.push(self.parts[piece.part].write(piece.range.start, data, durability));
+                        asked.push(self.parts[piece.part].write(
+                            piece.range.start,
+                            data,
+                            durability,
+                        ));
                         done += piece.range.len;
                     }
                     at = range.end();
@@ -133,12 +138,16 @@ impl Service for HostStripe {
                 let zeroes = |range| IoRequest::WriteZeroes { range, may_unmap, durability };
                 all(self.each(range, zeroes)).await
             }
-            IoRequest::Trim { range } => all(self.each(range, |range| IoRequest::Trim { range })).await,
+            IoRequest::Trim { range } => {
+                all(self.each(range, |range| IoRequest::Trim { range })).await
+            }
             IoRequest::Flush => all(self.parts.iter().map(Member::flush).collect()).await,
             IoRequest::Status { .. }
             | IoRequest::Health
             | IoRequest::Locate { .. }
-            | IoRequest::WriteCache { .. } => IoOutcome::failed(IoError::new(IoErrorKind::NotSupported)),
+            | IoRequest::WriteCache { .. } => {
+                IoOutcome::failed(IoError::new(IoErrorKind::NotSupported))
+            }
         }
     }
 }
@@ -151,8 +160,9 @@ mod tests {
     fn a_range_lies_on_the_volumes_in_turn() {
         let mib = PIECE.0;
         let range = ByteRange::new(ByteOffset(mib / 2), ByteCount(2 * mib));
-        let found: Vec<(usize, u64, u64)> =
-            pieces(range, 2).map(|piece| (piece.part, piece.range.start.0, piece.range.len.0)).collect();
+        let found: Vec<(usize, u64, u64)> = pieces(range, 2)
+            .map(|piece| (piece.part, piece.range.start.0, piece.range.len.0))
+            .collect();
         assert_eq!(found, [(0, mib / 2, mib / 2), (1, 0, mib), (0, mib, mib / 2)]);
         // The mapping is a bijection of bytes.
         let mut seen = std::collections::BTreeSet::new();

@@ -6,10 +6,13 @@
 //!
 //! ```text
 //!   StorageBench
-//!        │  HostPort        most commands at once, the host's and the controller's processor time, host link (both ways)
-//!   the engine's volume     cache, plans, locks, parity: the product's own code, which reports its work
-//!        │                  which takes time of the processor, the parity unit and cache memory
-//!        │  DrivePort       processor time per drive command, the drive's queue, its link, the lanes it shares
+//!        │  HostPort        most commands at once, the host's and the controller's processor time,
+//!        │                  host link (both ways)
+//!   the engine's volume     cache, plans, locks, parity: the product's own code, which reports
+//!        │                  its work; that takes time of the processor, the parity unit and cache
+//!        │                  memory
+//!        │  DrivePort       processor time per drive command, the drive's queue, its link, the
+//!        │                  lanes it shares
 //!   Rotating | Ssd          actuator, platters, caches | dies, channels, buffer
 //! ```
 //!
@@ -47,8 +50,8 @@ mod slots;
 mod ssd;
 
 pub use catalog::{
-    CacheSpec, Catalog, ControllerCache, ControllerSpec, DriveSpec, Error, Result, RotatingSpec, Sourced,
-    SsdSpec,
+    CacheSpec, Catalog, ControllerCache, ControllerSpec, DriveSpec, Error, Result, RotatingSpec,
+    Sourced, SsdSpec,
 };
 pub use device::Prepared;
 pub use host_stripe::striped;

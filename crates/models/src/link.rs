@@ -80,7 +80,10 @@ impl DriveLink {
             (
                 DriveLink::Pcie { generation, lanes },
                 DriveLink::Pcie { generation: latest, lanes: most_lanes },
-            ) => Some(DriveLink::Pcie { generation: generation.min(latest), lanes: lanes.min(most_lanes) }),
+            ) => Some(DriveLink::Pcie {
+                generation: generation.min(latest),
+                lanes: lanes.min(most_lanes),
+            }),
             _ => None,
         }
     }
@@ -118,7 +121,8 @@ impl FromStr for DriveLink {
             ("SAS", Some(gigabit)) => Ok(DriveLink::Sas { gigabit }),
             ("SATA", Some(gigabit @ (3 | 6))) => Ok(DriveLink::Sata { gigabit }),
             _ => Err(Error(format!(
-                "'{text}' is no drive link; expected SAS 3G, SAS 6G, SAS 12G, SATA 3G, SATA 6G or such as PCIe 4.0 x4"
+                "'{text}' is no drive link; expected SAS 3G, SAS 6G, SAS 12G, SATA 3G, SATA 6G or \
+                    such as PCIe 4.0 x4"
             ))),
         }
     }
@@ -192,7 +196,9 @@ impl FromStr for HostLink {
             (Some(dmi), Some(generation), Some(lanes @ (1 | 2 | 4 | 8 | 16)), None) => {
                 Ok(HostLink { dmi, generation, lanes })
             }
-            _ => Err(Error(format!("'{text}' is no host link; expected such as PCIe 3.0 x8 or DMI 2.0 x4"))),
+            _ => Err(Error(format!(
+                "'{text}' is no host link; expected such as PCIe 3.0 x8 or DMI 2.0 x4"
+            ))),
         }
     }
 }
@@ -217,7 +223,13 @@ pub(crate) struct Link {
 
 impl Link {
     pub fn new(bytes_per_s: u64, half_duplex: bool) -> Link {
-        Link { bytes_per_s, half_duplex, apart: false, down: Resource::default(), up: Resource::default() }
+        Link {
+            bytes_per_s,
+            half_duplex,
+            apart: false,
+            down: Resource::default(),
+            up: Resource::default(),
+        }
     }
 
     /// The same link outside of the controller's ports.
@@ -256,12 +268,14 @@ mod tests {
 
     #[test]
     fn links_carry_what_the_papers_say() {
-        let drive = |text: &str, shares| mib(text.parse::<DriveLink>().unwrap().bytes_per_s(shares));
+        let drive =
+            |text: &str, shares| mib(text.parse::<DriveLink>().unwrap().bytes_per_s(shares));
         assert_eq!(drive("SAS 3G", LinkShares::IN_2013), 243);
         assert_eq!(drive("SATA 6G", LinkShares::IN_2013), 486);
         assert_eq!(drive("SATA 6G", LinkShares::IN_2016), 515);
         assert_eq!(drive("SAS 12G", LinkShares::IN_2016), 1030);
-        let host = |text: &str| mib(text.parse::<HostLink>().unwrap().bytes_per_s(LinkShares::IN_2016));
+        let host =
+            |text: &str| mib(text.parse::<HostLink>().unwrap().bytes_per_s(LinkShares::IN_2016));
         assert_eq!(host("PCIe 1.0 x4"), 858);
         assert_eq!(host("PCIe 2.0 x8"), 3433);
         assert_eq!(host("DMI 2.0 x4"), 1717);

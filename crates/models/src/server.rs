@@ -175,7 +175,14 @@ impl Core {
     }
 
     /// A connection uses the drive's link for its time, and a share of the capacity of all lanes.
-    fn carry(&self, link: &Link, way: &Resource, lanes: Option<&Resource>, now_ns: u64, bytes: u64) -> u64 {
+    fn carry(
+        &self,
+        link: &Link,
+        way: &Resource,
+        lanes: Option<&Resource>,
+        now_ns: u64,
+        bytes: u64,
+    ) -> u64 {
         let duration = link.duration_ns(bytes);
         let carried = way.book(now_ns, duration);
         let Some(wide) = self.lanes.as_ref() else { return carried };
@@ -299,17 +306,22 @@ impl Server {
             controller,
         });
         let charged = Rc::downgrade(&core);
-        let charge = move |work| charged.upgrade().map_or(Duration::ZERO, |core: Rc<Core>| core.charge(work));
+        let charge = move |work| {
+            charged.upgrade().map_or(Duration::ZERO, |core: Rc<Core>| core.charge(work))
+        };
         match process {
             None => sim.charge_by(charge),
             Some(process) => sim.charge_process_by(process, charge),
         }
         let number = SERVERS.with(|servers| servers.replace(servers.get() + 1));
-        let behind =
-            spec.drives.iter().map(|drive| (drive, Connection::Controller(spec.drive_cache, spec.prepared)));
+        let behind = spec
+            .drives
+            .iter()
+            .map(|drive| (drive, Connection::Controller(spec.drive_cache, spec.prepared)));
         let both = behind.chain(spec.log.iter().map(|drive| (drive, Connection::Host))).enumerate();
-        let ports: Vec<Rc<DrivePort>> =
-            both.map(|(slot, (drive, place))| port(&core, shares, (nth, slot), drive, place)).collect();
+        let ports: Vec<Rc<DrivePort>> = both
+            .map(|(slot, (drive, place))| port(&core, shares, (nth, slot), drive, place))
+            .collect();
         let weak = ports.iter().map(Rc::downgrade).collect();
         PORTS.with(|all| all.borrow_mut().insert((sim.id(), number), weak));
         Server { core, number, ports, members: spec.drives.len() }
@@ -383,7 +395,10 @@ impl Server {
         for (ports, of_the) in [(members, ""), (log, "log ")] {
             let drives = ports.len().max(1) as u64;
             for port in ports {
-                add(&format!("{of_the}drive links down"), port.link.down().busy_ns(now_ns) / drives);
+                add(
+                    &format!("{of_the}drive links down"),
+                    port.link.down().busy_ns(now_ns) / drives,
+                );
                 add(&format!("{of_the}drive links up"), port.link.up().busy_ns(now_ns) / drives);
                 for (name, ns) in port.device.busy(now_ns) {
                     add(&format!("{of_the}{name}"), ns / drives);
@@ -396,7 +411,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = PORTS.try_with(|ports| ports.borrow_mut().remove(&(self.core.sim.id(), self.number)));
+        let _ =
+            PORTS.try_with(|ports| ports.borrow_mut().remove(&(self.core.sim.id(), self.number)));
     }
 }
 
@@ -432,11 +448,14 @@ fn port(
     let sim = &core.sim;
     let info = info(name.clone(), drive);
     match &drive.kind {
-        DriveKind::Rotating(rotating) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
-            Rotating::new(sim, &name, drive, rotating, write_cache, done)
-        }),
+        DriveKind::Rotating(rotating) => {
+            DrivePort::new(core, info, link, drive.queue_depth, |done| {
+                Rotating::new(sim, &name, drive, rotating, write_cache, done)
+            })
+        }
         DriveKind::Ssd(ssd) => DrivePort::new(core, info, link, drive.queue_depth, |done| {
-            let moved_permille = moved_in_steady_state(sim, drive.capacity_bytes, ssd.raw_gb, prepared);
+            let moved_permille =
+                moved_in_steady_state(sim, drive.capacity_bytes, ssd.raw_gb, prepared);
             Ssd::new(sim, &name, ssd, write_cache, moved_permille, done)
         }),
     }

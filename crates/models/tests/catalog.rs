@@ -9,8 +9,9 @@ fn every_file_of_the_catalog_is_part_of_the_program() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
     let catalog = Catalog::builtin();
     let drives = catalog.drives.iter().map(|drive| drive.file.clone());
-    let known: BTreeSet<String> =
-        drives.chain(catalog.controllers.iter().map(|controller| controller.file.clone())).collect();
+    let known: BTreeSet<String> = drives
+        .chain(catalog.controllers.iter().map(|controller| controller.file.clone()))
+        .collect();
     let mut there = BTreeSet::new();
     for folder in ["catalog/drives", "catalog/controllers"] {
         for entry in std::fs::read_dir(format!("{root}{folder}")).unwrap() {

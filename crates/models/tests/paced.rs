@@ -23,7 +23,8 @@ fn paced() -> (Sim, Server) {
     };
     let mut sim = Sim::new(SimOptions::seeded(1));
     let server = Server::new(&sim.handle(), &spec);
-    let options = DriveOptions { latency: Latency::ZERO, ..DriveOptions::sized(ByteCount(64 << 30)) };
+    let options =
+        DriveOptions { latency: Latency::ZERO, ..DriveOptions::sized(ByteCount(64 << 30)) };
     let drive = sim.add_drive("a", options);
     server.pace(0, &drive);
     (sim, server)
@@ -68,7 +69,8 @@ fn a_kill_takes_what_a_model_has_under_way() {
             let source = env.world().open_drive("a").await.expect("it is there");
             let drive = Member::new(&env, source.attach(&env).expect("it is there"));
             loop {
-                let read = drive.read(ByteOffset(0), [Buf::unpooled(LEN)].into_iter().collect()).await;
+                let read =
+                    drive.read(ByteOffset(0), [Buf::unpooled(LEN)].into_iter().collect()).await;
                 read.result.expect("it is read");
             }
         });

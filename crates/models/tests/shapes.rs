@@ -36,8 +36,13 @@ const RANDOM_READS: Load = Load {
     durability: Durability::Cached,
     for_ms: 10_000,
 };
-const STREAM: Load =
-    Load { block: 65536, random_percent_of_drive: None, align: 65536, for_ms: 2000, ..RANDOM_READS };
+const STREAM: Load = Load {
+    block: 65536,
+    random_percent_of_drive: None,
+    align: 65536,
+    for_ms: 2000,
+    ..RANDOM_READS
+};
 
 fn drive(name: &str) -> DriveSpec {
     Catalog::builtin().drive(name).unwrap().clone()
@@ -66,7 +71,8 @@ fn rates(drive: &DriveSpec, loads: &[Load], seed: u64) -> Vec<f64> {
     let server = Server::new(&sim.handle(), &spec);
     let env = sim.env();
     let member = Member::new(&env, server.drives()[0].attach(&env).unwrap());
-    let done: Vec<Rc<Cell<u64>>> = loads.iter().map(|load| put_on(&env, &member, *load, seed)).collect();
+    let done: Vec<Rc<Cell<u64>>> =
+        loads.iter().map(|load| put_on(&env, &member, *load, seed)).collect();
     let start = sim.now() + Duration::from_millis(first.for_ms / 4);
     sim.run_until(start).unwrap();
     let before: Vec<u64> = done.iter().map(|done| done.get()).collect();
@@ -95,7 +101,9 @@ fn put_on(env: &Env, member: &Member, load: Load, seed: u64) -> Rc<Cell<u64>> {
                 };
                 let len = ByteCount(load.block);
                 let io = match rng.below(100) < load.read_percent {
-                    true => member.read(ByteOffset(offset), [Buf::hollow(len)].into_iter().collect()),
+                    true => {
+                        member.read(ByteOffset(offset), [Buf::hollow(len)].into_iter().collect())
+                    }
                     false => member.write(
                         ByteOffset(offset),
                         [Slice::hollow(len)].into_iter().collect(),
@@ -113,8 +121,9 @@ fn put_on(env: &Env, member: &Member, load: Load, seed: u64) -> Rc<Cell<u64>> {
 #[test]
 fn a_disk_gains_from_depth_as_positioning_does() {
     for name in ["SATA-6G-HDD", "SAS-6G-HDD", "SAS-12G-HDD"] {
-        let rates: Vec<f64> =
-            [1, 2, 4, 8, 16, 32].map(|depth| rate(&drive(name), Load { depth, ..RANDOM_READS }, 1)).to_vec();
+        let rates: Vec<f64> = [1, 2, 4, 8, 16, 32]
+            .map(|depth| rate(&drive(name), Load { depth, ..RANDOM_READS }, 1))
+            .to_vec();
         assert!(rates.windows(2).all(|pair| pair[1] > pair[0] * 0.98), "{name}: {rates:.0?}");
         let gain = rates[5] / rates[0];
         assert!((1.5..3.2).contains(&gain), "{name}: {rates:.0?}, a gain of {gain:.2}");
@@ -146,11 +155,18 @@ fn larger_blocks_are_fewer_and_move_more() {
         let for_ms = if name.ends_with("SSD") { 200 } else { 10_000 };
         let rates: Vec<f64> = [4096, 65536, 1 << 20]
             .map(|block| {
-                rate(&drive(name), Load { block, align: block, depth: 8, for_ms, ..RANDOM_READS }, 1)
+                rate(
+                    &drive(name),
+                    Load { block, align: block, depth: 8, for_ms, ..RANDOM_READS },
+                    1,
+                )
             })
             .to_vec();
         assert!(rates[0] > rates[1] && rates[1] > rates[2], "{name}: {rates:.0?}");
-        assert!(rates[1] * 16.0 > rates[0] && rates[2] * 16.0 > rates[1] * 0.99, "{name}: {rates:.0?}");
+        assert!(
+            rates[1] * 16.0 > rates[0] && rates[2] * 16.0 > rates[1] * 0.99,
+            "{name}: {rates:.0?}"
+        );
     }
 }
 
@@ -160,7 +176,10 @@ fn a_stream_moves_what_the_media_do_at_any_depth() {
         for depth in [1, 2, 16] {
             let rate = rate(&drive("SAS-6G-HDD"), Load { read_percent, depth, ..STREAM }, 1);
             let media = 217_000_000.0 / 65536.0;
-            assert!((0.97..1.01).contains(&(rate / media)), "{read_percent} % read at {depth}: {rate:.0}");
+            assert!(
+                (0.97..1.01).contains(&(rate / media)),
+                "{read_percent} % read at {depth}: {rate:.0}"
+            );
         }
     }
 }
@@ -174,15 +193,19 @@ fn a_stream_that_leaves_something_out_is_read_in_its_order_at_any_depth() {
         let whole = rate(&drive(name), Load { depth: 8, ..STREAM }, 1);
         for depth in [4, 8, 32, 64, 96] {
             let with_gaps = rate(&drive(name), Load { depth, then_one_left_out: 4, ..STREAM }, 1);
-            assert!(with_gaps > whole * 0.8 * 0.97, "{name}, {depth}: {with_gaps:.0} of {whole:.0} a second");
+            assert!(
+                with_gaps > whole * 0.8 * 0.97,
+                "{name}, {depth}: {with_gaps:.0} of {whole:.0} a second"
+            );
         }
     }
 }
 
 #[test]
 fn without_its_cache_a_disk_writes_when_the_heads_are_there() {
-    let of =
-        |cache, depth| rate(&drive("SAS-6G-HDD"), Load { read_percent: 0, cache, depth, ..RANDOM_READS }, 1);
+    let of = |cache, depth| {
+        rate(&drive("SAS-6G-HDD"), Load { read_percent: 0, cache, depth, ..RANDOM_READS }, 1)
+    };
     assert!(of(true, 1) > of(false, 1) * 1.3, "the cache orders what one host asks for one by one");
     let stream = |cache| rate(&drive("SAS-6G-HDD"), Load { read_percent: 0, cache, ..STREAM }, 1);
     // One write per revolution, plus its own length.
@@ -209,15 +232,23 @@ fn flash_gains_from_depth_until_its_processor_is_busy() {
             .map(|depth| rate(&drive(name), Load { depth, for_ms: 100, ..RANDOM_READS }, 1))
             .to_vec();
         assert!(rates.windows(2).all(|pair| pair[1] > pair[0] * 0.99), "{name}: {rates:.0?}");
-        assert!((4000.0..15_000.0).contains(&rates[0]) && rates[5] > rates[0] * 5.0, "{name}: {rates:.0?}");
+        assert!(
+            (4000.0..15_000.0).contains(&rates[0]) && rates[5] > rates[0] * 5.0,
+            "{name}: {rates:.0?}"
+        );
     }
 }
 
 #[test]
 fn flash_under_a_mix_lies_between_its_parts() {
     let of = |read_percent| {
-        let load =
-            Load { read_percent, depth: 64, for_ms: 400, random_percent_of_drive: Some(25), ..RANDOM_READS };
+        let load = Load {
+            read_percent,
+            depth: 64,
+            for_ms: 400,
+            random_percent_of_drive: Some(25),
+            ..RANDOM_READS
+        };
         rate(&drive("SAS-12G-SSD"), load, 1)
     };
     let (reads, writes, mix) = (of(100), of(0), of(67));

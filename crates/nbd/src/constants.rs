@@ -1,7 +1,7 @@
 //! The constants of the NBD protocol that this crate uses or recognises.
 //!
-//! Source: the protocol's own description, `doc/proto.md` of the NetworkBlockDevice project. Names are
-//! the description's, without the `NBD_` prefix. All integers travel in network byte order.
+//! Source: the protocol's own description, `doc/proto.md` of the NetworkBlockDevice project. Names
+//! are the description's, without the `NBD_` prefix. All integers travel in network byte order.
 
 /// First eight bytes a server sends, ASCII `NBDMAGIC`.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;

@@ -147,7 +147,11 @@ fn hear(side: &mut Side, mut input: &[u8], heard: &mut Heard) -> crate::Result<(
                     Some(ReplyEvent::Payload(run)) => {
                         let count = input.len().min(run.left_bytes as usize);
                         for (at, byte) in input[..count].iter().enumerate() {
-                            heard.data.push((run.cookie.slot(), run.position_bytes + at as u64, *byte));
+                            heard.data.push((
+                                run.cookie.slot(),
+                                run.position_bytes + at as u64,
+                                *byte,
+                            ));
                         }
                         input = &input[count..];
                         stream.payload_taken(count)?;
@@ -177,9 +181,13 @@ fn begin_requests(stream: &mut ClientStream, heard: &mut Heard) {
 /// reads in one chunk and several.
 pub fn seeds() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut for_server, mut for_client) = (Vec::new(), Vec::new());
-    for (extended, structured, piece_bytes) in
-        [(false, false, 4096), (false, true, 4096), (false, true, 700), (true, true, 4096), (true, true, 700)]
-    {
+    for (extended, structured, piece_bytes) in [
+        (false, false, 4096),
+        (false, true, 4096),
+        (false, true, 700),
+        (true, true, 4096),
+        (true, true, 700),
+    ] {
         let options = ClientOptions { extended, structured, ..ClientOptions::new("disk") };
         let (from_client, from_server) = converse(options, piece_bytes);
         for (corpus, bytes) in [(&mut for_server, from_client), (&mut for_client, from_server)] {

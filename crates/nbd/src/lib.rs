@@ -27,7 +27,8 @@
 //! [`memory::MemoryServer`] is a complete one. The handshake ends with [`ServerEvent::Enter`]:
 //!
 //! ```
-//! use nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports, ServerEvent, ServerHandshake};
+//! use nbd::{BlockSizes, ExportEntry, ExportFlags, ExportInfo, Exports};
+//! use nbd::{ServerEvent, ServerHandshake};
 //!
 //! struct One;
 //! impl Exports for One {
@@ -52,7 +53,8 @@
 //! let input = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
 //! let mut at = 0;
 //! let negotiated = loop {
-//!     let step = handshake.receive(&input[at..], &One, &mut output)?; // on an error: send output, close
+//!     // On an error: send output, close.
+//!     let step = handshake.receive(&input[at..], &One, &mut output)?;
 //!     at += step.consumed;
 //!     // ... send output here, and clear it ...
 //!     match step.event {
@@ -88,9 +90,10 @@
 //!     match step.event {
 //!         None => break, // receive more
 //!         Some(RequestEvent::Request(request)) if request.command == Command::Read => {
-//!             let range = request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
-//!             sent.extend_from_slice(replies.read(&request).as_ref()); // or as an iovec: header, then data
-//!             sent.extend_from_slice(&disk[range]);
+//!             let (start, len) = (request.offset_bytes as usize, request.length_bytes as usize);
+//!             // Or as an iovec: header, then data.
+//!             sent.extend_from_slice(replies.read(&request).as_ref());
+//!             sent.extend_from_slice(&disk[start..start + len]);
 //!         }
 //!         // A write: `request.payload_bytes()` of data follow, announced by `Payload` events.
 //!         Some(RequestEvent::Request(request)) => {
@@ -98,7 +101,8 @@
 //!         }
 //!         Some(RequestEvent::Payload { left_bytes }) => {
 //!             let taken = input.len().min(left_bytes as usize);
-//!             // ... put input[..taken] where it belongs; or receive `payload_left()` bytes directly ...
+//!             // ... put input[..taken] where it belongs; or receive `payload_left()` bytes
+//!             // directly ...
 //!             input = &input[taken..];
 //!             requests.payload_taken(taken)?;
 //!         }
@@ -127,7 +131,8 @@
 //! let mut handshake = ClientHandshake::new(ClientOptions::new("disk"))?;
 //! let connected = loop {
 //!     let mut output = Vec::new();
-//!     let step = handshake.receive(&received, &mut output)?; // at the end of the stream: `end_of_stream`
+//!     // At the end of the stream: `end_of_stream`.
+//!     let step = handshake.receive(&received, &mut output)?;
 //!     received.drain(..step.consumed);
 //! #   server.receive(&output, &mut received)?;
 //!     // ... send output, receive more if all was consumed ...
@@ -137,7 +142,8 @@
 //! };
 //! assert_eq!(connected.size_bytes, 4096);
 //!
-//! // At most 16 requests at a time; `cookie.slot()` is below 16 and free to index a table of one's own.
+//! // At most 16 requests at a time; `cookie.slot()` is below 16 and free to index a table of one's
+//! // own.
 //! let mut stream = ClientStream::new(connected, 16);
 //! let (cookie, header) = stream.begin(Command::Read, CommandFlags::NONE, 512, 8)?;
 //! # server.receive(header.as_ref(), &mut received)?;
@@ -145,7 +151,8 @@
 //! let mut data = [0; 8];
 //! let mut input = received.as_slice();
 //! loop {
-//!     let step = stream.receive(input)?; // on an error: the connection and all `stream.cookies()` are lost
+//!     // On an error: the connection and all `stream.cookies()` are lost.
+//!     let step = stream.receive(input)?;
 //!     input = &input[step.consumed..];
 //!     match step.event {
 //!         None => break, // receive more; directly into place where `stream.payload()` says so
@@ -159,7 +166,9 @@
 //!             data[position_bytes as usize..][..length_bytes as usize].fill(0);
 //!         }
 //!         Some(ReplyEvent::Extents { .. }) => {} // of a block status
-//!         Some(ReplyEvent::Done { cookie: done, result }) => assert_eq!((done, result), (cookie, Ok(()))),
+//!         Some(ReplyEvent::Done { cookie: done, result }) => {
+//!             assert_eq!((done, result), (cookie, Ok(())));
+//!         }
 //!     }
 //! }
 //! assert_eq!(data, [7; 8]);
@@ -188,8 +197,8 @@ mod wire;
 pub use client::{ClientStream, Cookie, Failure, PayloadRun, ReplyEvent};
 pub use error::{Error, ErrorKind, Result};
 pub use negotiation::{
-    ClientHandshake, ClientOptions, Connected, Encryption, ExportEntry, ExportInfo, Exports, MAX_OPTIONS,
-    Negotiated, ServerEvent, ServerHandshake, Step,
+    ClientHandshake, ClientOptions, Connected, Encryption, ExportEntry, ExportInfo, Exports,
+    MAX_OPTIONS, Negotiated, ServerEvent, ServerHandshake, Step,
 };
 pub use reply::{Chunks, ErrorReply, MAX_EXTENTS, Replies, ReplyHeader, ReplyTo};
 pub use request::{EncodedRequest, Judged, Rejected, Request, RequestHeader, judge};

@@ -45,7 +45,14 @@ impl MemoryServer {
     pub fn start(mut info: ExportInfo, content: Vec<u8>, output: &mut Vec<u8>) -> MemoryServer {
         info.size_bytes = content.len() as u64;
         let phase = Phase::Handshake(Box::new(ServerHandshake::start(output)));
-        MemoryServer { info, content, phase, writing: None, bad_bytes: Vec::new(), piece_bytes: usize::MAX }
+        MemoryServer {
+            info,
+            content,
+            phase,
+            writing: None,
+            bad_bytes: Vec::new(),
+            piece_bytes: usize::MAX,
+        }
     }
 
     /// Sets the bytes whose reads and writes fail with an input/output error.
@@ -76,7 +83,8 @@ impl MemoryServer {
                     let step = handshake.receive(input, &OneExport(&self.info), output)?;
                     match step.event {
                         Some(ServerEvent::Enter(negotiated)) => {
-                            self.phase = Phase::Transmission(Box::new(RequestStream::new(*negotiated)));
+                            self.phase =
+                                Phase::Transmission(Box::new(RequestStream::new(*negotiated)));
                         }
                         // It never offers TLS.
                         Some(ServerEvent::Abort | ServerEvent::Encrypt) => self.phase = Phase::Over,
@@ -92,13 +100,16 @@ impl MemoryServer {
                         None => return Ok(true),
                         Some(RequestEvent::Disconnect) => self.phase = Phase::Over,
                         Some(RequestEvent::Rejected(rejected)) => {
-                            let reply = replies.error(rejected.reply_to, rejected.errno, rejected.message);
+                            let reply =
+                                replies.error(rejected.reply_to, rejected.errno, rejected.message);
                             output.extend_from_slice(reply.as_ref());
                         }
                         Some(RequestEvent::Request(request)) if request.payload_bytes() > 0 => {
                             self.writing = Some((request, Vec::new()));
                         }
-                        Some(RequestEvent::Request(request)) => self.execute(replies, &request, &[], output),
+                        Some(RequestEvent::Request(request)) => {
+                            self.execute(replies, &request, &[], output)
+                        }
                         Some(RequestEvent::Payload { left_bytes }) => {
                             let rest = &input[step.consumed..];
                             let taken = rest.len().min(left_bytes as usize);
@@ -125,10 +136,17 @@ impl MemoryServer {
         }
     }
 
-    fn execute(&mut self, replies: Replies, request: &Request, payload: &[u8], output: &mut Vec<u8>) {
+    fn execute(
+        &mut self,
+        replies: Replies,
+        request: &Request,
+        payload: &[u8],
+        output: &mut Vec<u8>,
+    ) {
         let to = request.reply_to();
         // The stream has checked the range against the export's size.
-        let range = request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
+        let range =
+            request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
         let bad = self.bad_bytes.iter().copied().find(|bad| range.contains(&(*bad as usize)));
         match (request.command, bad) {
             (Command::Read | Command::Write, Some(bad)) => {
@@ -148,7 +166,8 @@ impl MemoryServer {
             (Command::Write, None) => self.content[range].copy_from_slice(payload),
             (Command::WriteZeroes, _) => {
                 if request.flags.contains(CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE) {
-                    let error = replies.error(to, Errno::NotSup, "allocated zeroes are not fast here");
+                    let error =
+                        replies.error(to, Errno::NotSup, "allocated zeroes are not fast here");
                     return output.extend_from_slice(error.as_ref());
                 }
                 self.content[range].fill(0);

@@ -2,9 +2,9 @@
 //! copying.
 //!
 //! ```text
-//!  simple        67446698 | errno u32 | cookie u64                                  + data of a read
-//!  structured    668e33ef | flags u16 | type u16 | cookie u64 | length u32          + payload
-//!  extended      6e8a278c | flags u16 | type u16 | cookie u64 | offset u64 | length u64   + payload
+//!  simple      67446698 | errno u32 | cookie u64                                + data of a read
+//!  structured  668e33ef | flags u16 | type u16 | cookie u64 | length u32              + payload
+//!  extended    6e8a278c | flags u16 | type u16 | cookie u64 | offset u64 | length u64 + payload
 //! ```
 
 use crate::constants as c;
@@ -140,12 +140,24 @@ pub struct Chunks {
 
 impl Chunks {
     /// The header of a data chunk: `length_bytes` (at least one) bytes for `offset_bytes` follow.
-    pub fn data(self, to: ReplyTo, offset_bytes: u64, length_bytes: u32, done: bool) -> ReplyHeader {
+    pub fn data(
+        self,
+        to: ReplyTo,
+        offset_bytes: u64,
+        length_bytes: u32,
+        done: bool,
+    ) -> ReplyHeader {
         data(self.replies, to, offset_bytes, length_bytes.into(), done)
     }
 
     /// A range of at least one zero byte.
-    pub fn hole(self, to: ReplyTo, offset_bytes: u64, length_bytes: u32, done: bool) -> ReplyHeader {
+    pub fn hole(
+        self,
+        to: ReplyTo,
+        offset_bytes: u64,
+        length_bytes: u32,
+        done: bool,
+    ) -> ReplyHeader {
         let header = self.replies.chunk(to, c::REPLY_TYPE_OFFSET_HOLE, done, 12);
         ReplyHeader(header.u64(offset_bytes).u32(length_bytes))
     }
@@ -186,7 +198,8 @@ impl Chunks {
             (c::REPLY_TYPE_BLOCK_STATUS, 4, 8)
         };
         let payload = prefix + each * joined.len();
-        let header: Fixed<HEADER_ROOM> = self.replies.chunk(request.reply_to(), kind, true, payload);
+        let header: Fixed<HEADER_ROOM> =
+            self.replies.chunk(request.reply_to(), kind, true, payload);
         output.extend_from_slice(header.as_slice());
         output.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
         if extended {

@@ -26,7 +26,11 @@ pub struct Request {
 impl Request {
     /// The fields for the reply.
     pub fn reply_to(&self) -> ReplyTo {
-        ReplyTo { cookie: self.cookie, offset_bytes: self.offset_bytes, command: Some(self.command) }
+        ReplyTo {
+            cookie: self.cookie,
+            offset_bytes: self.offset_bytes,
+            command: Some(self.command),
+        }
     }
 
     /// The length of the data that follow the request: a write's length, otherwise zero.
@@ -84,14 +88,19 @@ impl RequestHeader {
     /// # Errors
     /// [`ErrorKind::FramingLost`] if the magic is missing or the length is wrong.
     pub fn decode(style: ReplyStyle, bytes: &[u8]) -> Result<RequestHeader> {
-        let expected =
-            if style == ReplyStyle::Extended { c::EXTENDED_REQUEST_MAGIC } else { c::REQUEST_MAGIC };
+        let expected = if style == ReplyStyle::Extended {
+            c::EXTENDED_REQUEST_MAGIC
+        } else {
+            c::REQUEST_MAGIC
+        };
         let mut reader = Reader::new(bytes);
         let magic = reader.u32().unwrap_or(0);
         if bytes.len() != style.request_bytes() || magic != expected {
             return Err(Error::new(
                 ErrorKind::FramingLost,
-                format!("a request has to begin with {expected:#x}, this one begins with {magic:#x}"),
+                format!(
+                    "a request has to begin with {expected:#x}, this one begins with {magic:#x}"
+                ),
             ));
         }
         let mut header = || {
@@ -106,7 +115,8 @@ impl RequestHeader {
                 },
             })
         };
-        header().ok_or_else(|| Error::new(ErrorKind::FramingLost, "a request's header is too short"))
+        header()
+            .ok_or_else(|| Error::new(ErrorKind::FramingLost, "a request's header is too short"))
     }
 
     /// Encodes the header.
@@ -115,7 +125,12 @@ impl RequestHeader {
     /// [`ErrorKind::Usage`] if the length needs more than 32 bits and headers are compact.
     pub fn encode(&self, style: ReplyStyle) -> Result<EncodedRequest> {
         let fields = |magic: u32| {
-            Fixed::new().u32(magic).u16(self.flags).u16(self.command).u64(self.cookie).u64(self.offset_bytes)
+            Fixed::new()
+                .u32(magic)
+                .u16(self.flags)
+                .u16(self.command)
+                .u64(self.cookie)
+                .u64(self.offset_bytes)
         };
         if style == ReplyStyle::Extended {
             return Ok(EncodedRequest(fields(c::EXTENDED_REQUEST_MAGIC).u64(self.length_bytes)));
@@ -173,7 +188,9 @@ pub fn judge(header: &RequestHeader, negotiated: &Negotiated) -> Result<Judged> 
     };
     Ok(match verdict {
         Ok(request) => Judged::Request(request),
-        Err((errno, message)) => Judged::Rejected(Rejected { reply_to, errno, message, skip_bytes }),
+        Err((errno, message)) => {
+            Judged::Rejected(Rejected { reply_to, errno, message, skip_bytes })
+        }
     })
 }
 
@@ -198,7 +215,10 @@ fn check(
         return Err((Errno::Inval, "a write has to announce its payload"));
     }
     if flags & !allowed_flags(command, negotiated) != 0 {
-        return Err((Errno::Inval, "a flag that this command doesn't have or the server didn't offer"));
+        return Err((
+            Errno::Inval,
+            "a flag that this command doesn't have or the server didn't offer",
+        ));
     }
     check_support(command, negotiated)?;
     if command == Command::Flush {
@@ -249,7 +269,12 @@ fn check_support(command: Command, negotiated: &Negotiated) -> Verdict<()> {
     Ok(())
 }
 
-fn check_range(command: Command, flags: u16, header: &RequestHeader, negotiated: &Negotiated) -> Verdict<()> {
+fn check_range(
+    command: Command,
+    flags: u16,
+    header: &RequestHeader,
+    negotiated: &Negotiated,
+) -> Verdict<()> {
     let RequestHeader { offset_bytes: offset, length_bytes: length, .. } = *header;
     let within = offset.checked_add(length).is_some_and(|end| end <= negotiated.export.size_bytes);
     if !within {

@@ -101,7 +101,10 @@ impl RequestStream {
             }
             None => Err(Error::new(
                 ErrorKind::Usage,
-                format!("{count} bytes were taken of a payload of which {} are left", self.payload_left),
+                format!(
+                    "{count} bytes were taken of a payload of which {} are left",
+                    self.payload_left
+                ),
             )),
         }
     }
@@ -111,7 +114,8 @@ impl RequestStream {
             return Err(Error::new(ErrorKind::Usage, "this connection is already over"));
         }
         if self.payload_left > 0 {
-            return Ok((!rest.is_empty()).then_some(RequestEvent::Payload { left_bytes: self.payload_left }));
+            return Ok((!rest.is_empty())
+                .then_some(RequestEvent::Payload { left_bytes: self.payload_left }));
         }
         if let Some(rejected) = self.rejected {
             return Ok(self.skip(rejected, rest));

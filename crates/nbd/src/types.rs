@@ -300,12 +300,16 @@ pub struct BlockSizes {
 impl BlockSizes {
     /// The defaults without a block size exchange: byte granularity, 4 KiB preferred, 32 MiB at
     /// most.
-    pub const DEFAULT: BlockSizes =
-        BlockSizes { minimum_bytes: 1, preferred_bytes: 4096, maximum_bytes: c::DEFAULT_MAX_PAYLOAD_BYTES };
+    pub const DEFAULT: BlockSizes = BlockSizes {
+        minimum_bytes: 1,
+        preferred_bytes: 4096,
+        maximum_bytes: c::DEFAULT_MAX_PAYLOAD_BYTES,
+    };
 
     /// Whether the three sizes comply with the protocol's rules on powers of two and multiples.
     pub fn is_valid(self) -> bool {
-        let BlockSizes { minimum_bytes: min, preferred_bytes: preferred, maximum_bytes: max } = self;
+        let BlockSizes { minimum_bytes: min, preferred_bytes: preferred, maximum_bytes: max } =
+            self;
         min.is_power_of_two()
             && min <= 1 << 16
             && preferred.is_power_of_two()

@@ -39,9 +39,9 @@ pub struct NbdUri {
 impl NbdUri {
     /// Whether `text` starts like an NBD URI, valid or not, in contrast to a path.
     pub fn looks_like(text: &str) -> bool {
-        ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"]
-            .iter()
-            .any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+        ["nbd:", "nbds:", "nbd+unix:", "nbds+unix:"].iter().any(|scheme| {
+            text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        })
     }
 }
 
@@ -49,8 +49,9 @@ impl FromStr for NbdUri {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<NbdUri> {
-        parse(text)
-            .map_err(|why| Error::new(ErrorKind::Uri, format!("{text:?} is no usable NBD address: {why}")))
+        parse(text).map_err(|why| {
+            Error::new(ErrorKind::Uri, format!("{text:?} is no usable NBD address: {why}"))
+        })
     }
 }
 
@@ -125,7 +126,8 @@ fn parse(text: &str) -> Parsed<NbdUri> {
 /// The query's `socket`; other parameters are rejected instead of ignored.
 fn parse_query(query: Option<&str>) -> Parsed<Option<String>> {
     let mut socket = None;
-    for parameter in query.unwrap_or_default().split('&').filter(|parameter| !parameter.is_empty()) {
+    for parameter in query.unwrap_or_default().split('&').filter(|parameter| !parameter.is_empty())
+    {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match unescape(key)?.as_str() {
             "socket" if socket.is_none() => socket = Some(unescape(value)?),
@@ -276,7 +278,11 @@ mod tests {
     #[test]
     fn addresses_are_told_from_paths() {
         assert!(NbdUri::looks_like("nbd://host") && NbdUri::looks_like("NBD+unix:///"));
-        assert!(!NbdUri::looks_like("/dev/nbd0") && !NbdUri::looks_like("nbd0") && !NbdUri::looks_like("ä"));
+        assert!(
+            !NbdUri::looks_like("/dev/nbd0")
+                && !NbdUri::looks_like("nbd0")
+                && !NbdUri::looks_like("ä")
+        );
     }
 
     proptest! {

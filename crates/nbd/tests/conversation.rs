@@ -4,8 +4,8 @@ mod common;
 
 use common::{EVERYTHING, Outcome, Pair, export};
 use nbd::{
-    BlockSizes, ClientOptions, Command, CommandFlags, Errno, ErrorKind, ExportFlags, ExportInfo, Extent,
-    ReplyStyle,
+    BlockSizes, ClientOptions, Command, CommandFlags, Errno, ErrorKind, ExportFlags, ExportInfo,
+    Extent, ReplyStyle,
 };
 use proptest::prelude::*;
 
@@ -75,7 +75,8 @@ fn every_command_does_its_work() {
                 Extent::data(3584),
             ];
             assert_eq!(ok(pair.request(Command::BlockStatus, NONE, 0, 8192, &[])).extents, all);
-            let one = ok(pair.request(Command::BlockStatus, CommandFlags::REQ_ONE, 1024, 7168, &[]));
+            let one =
+                ok(pair.request(Command::BlockStatus, CommandFlags::REQ_ONE, 1024, 7168, &[]));
             assert_eq!(one.extents, [Extent::hole(1024)]);
         }
     }
@@ -94,7 +95,8 @@ fn errors_reach_the_client_with_what_the_style_can_carry() {
             assert_eq!((failure.message.as_str(), failure.offset_bytes), ("a bad byte", Some(700)));
         }
         let both = CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE;
-        let failure = pair.request(Command::WriteZeroes, both, 0, 512, &[]).unwrap().result.unwrap_err();
+        let failure =
+            pair.request(Command::WriteZeroes, both, 0, 512, &[]).unwrap().result.unwrap_err();
         assert_eq!(failure.errno, Errno::NotSup);
         // The connection stays usable.
         ok(pair.request(Command::Read, NONE, 0, 512, &[]));
@@ -127,10 +129,14 @@ proptest! {
         style in 0usize..3,
         fragment in 1usize..80,
         piece in 1usize..900,
-        steps in proptest::collection::vec((0u8..5, 0usize..4096, 1usize..2048, any::<u8>()), 1..20),
+        steps in proptest::collection::vec(
+            (0u8..5, 0usize..4096, 1usize..2048, any::<u8>()),
+            1..20,
+        ),
     ) {
         let mut model = vec![0; 4096];
-        let mut pair = Pair::connect(options(STYLES[style]), export(), model.clone(), fragment).unwrap();
+        let options = options(STYLES[style]);
+        let mut pair = Pair::connect(options, export(), model.clone(), fragment).unwrap();
         pair.server.set_piece_bytes(piece);
         for (kind, start, length, fill) in steps {
             let length = length.min(model.len() - start);
@@ -146,9 +152,9 @@ proptest! {
                     model[range].fill(0);
                 }
                 2 if style > 0 => {
-                    let extents = ok(pair.request(Command::BlockStatus, NONE, offset, size, &[])).extents;
+                    let status = ok(pair.request(Command::BlockStatus, NONE, offset, size, &[]));
                     let mut at = start;
-                    for extent in extents {
+                    for extent in status.extents {
                         let end = at + extent.length_bytes as usize;
                         prop_assert!(!extent.zero || model[at..end].iter().all(|byte| *byte == 0));
                         at = end;
@@ -156,7 +162,8 @@ proptest! {
                     prop_assert_eq!(at, start + length);
                 }
                 3 if style > 0 => {
-                    let data = ok(pair.request(Command::Read, CommandFlags::DF, offset, size, &[])).data;
+                    let whole = CommandFlags::DF;
+                    let data = ok(pair.request(Command::Read, whole, offset, size, &[])).data;
                     prop_assert_eq!(&data, &model[range]);
                 }
                 _ => {

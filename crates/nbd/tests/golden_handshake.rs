@@ -5,8 +5,8 @@ mod common;
 
 use common::{export, hex};
 use nbd::{
-    BlockSizes, ClientHandshake, ClientOptions, Connected, Encryption, ErrorKind, ExportEntry, ExportFlags,
-    ExportInfo, Exports, Negotiated, ReplyStyle, ServerEvent, ServerHandshake,
+    BlockSizes, ClientHandshake, ClientOptions, Connected, Encryption, ErrorKind, ExportEntry,
+    ExportFlags, ExportInfo, Exports, Negotiated, ReplyStyle, ServerEvent, ServerHandshake,
 };
 
 const GREETING: &str = "4e42444d41474943 49484156454f5054 0003";
@@ -57,7 +57,9 @@ fn serve(input: &[u8]) -> (Vec<u8>, Result<Option<ServerEvent>, ErrorKind>, usiz
 fn entered(input: &str) -> (Vec<u8>, Negotiated) {
     let input = hex(input);
     match serve(&input) {
-        (output, Ok(Some(ServerEvent::Enter(negotiated))), at) if at == input.len() => (output, *negotiated),
+        (output, Ok(Some(ServerEvent::Enter(negotiated))), at) if at == input.len() => {
+            (output, *negotiated)
+        }
         other => panic!("did not enter: {other:?}"),
     }
 }
@@ -72,7 +74,8 @@ fn answered(input: &str) -> Vec<u8> {
 #[test]
 fn export_name_is_answered_by_size_flags_and_zeroes() {
     let (output, negotiated) = entered("00000001 49484156454f5054 00000001 00000004 'disk'");
-    // has flags, flush, FUA, rotational, trim, write zeroes, multi-conn, cache, fast zero: 0x0d7d; no DF.
+    // has flags, flush, FUA, rotational, trim, write zeroes, multi-conn, cache, fast zero: 0x0d7d;
+    // no DF.
     assert_eq!(output, [hex("0000000000100000 0d7d"), vec![0; 124]].concat());
     assert_eq!((negotiated.style, negotiated.base_allocation), (ReplyStyle::Simple, false));
 }
@@ -172,7 +175,8 @@ fn tls_begins_where_it_is_offered_and_forgets_what_was_agreed_on_before() {
         hex(ACK_STRUCTURED),
         hex("0003e889045565a9 00000005 00000001 00000000"),
         // Structured replies must be negotiated again.
-        hex("0003e889045565a9 0000000a 80000003 00000029 'structured replies have to be chosen first'"),
+        hex("0003e889045565a9 0000000a 80000003 00000029 'structured replies have to be chosen \
+                first'"),
         hex("0003e889045565a9 00000005 80000003 00000015 'TLS is already in use'"),
     ];
     assert_eq!(encrypted, Ok(1));
@@ -180,16 +184,23 @@ fn tls_begins_where_it_is_offered_and_forgets_what_was_agreed_on_before() {
     assert!(output.ends_with(&expected[3]), "{output:?}");
     let (output, encrypted) =
         serve_tls(Encryption::Offered, &["00000003 49484156454f5054 00000005 00000001 00"]);
-    assert_eq!((output[..16].to_vec(), encrypted), (hex("0003e889045565a9 00000005 80000003"), Ok(0)));
+    assert_eq!(
+        (output[..16].to_vec(), encrypted),
+        (hex("0003e889045565a9 00000005 80000003"), Ok(0))
+    );
     let (output, encrypted) = serve_tls(Encryption::Absent, &["00000003", tls]);
-    assert_eq!((output[..16].to_vec(), encrypted), (hex("0003e889045565a9 00000005 80000001"), Ok(0)));
+    assert_eq!(
+        (output[..16].to_vec(), encrypted),
+        (hex("0003e889045565a9 00000005 80000001"), Ok(0))
+    );
 }
 
 #[test]
 fn where_tls_is_required_a_plain_client_can_only_leave() {
-    for option in
-        ["00000003", "00000006", "00000007", "00000008", "00000009", "0000000a", "0000000b", "000000ff"]
-    {
+    for option in [
+        "00000003", "00000006", "00000007", "00000008", "00000009", "0000000a", "0000000b",
+        "000000ff",
+    ] {
         let input = format!("00000003 49484156454f5054 {option} 00000000");
         let (output, encrypted) = serve_tls(Encryption::Required, &[&input]);
         assert_eq!(encrypted, Ok(0));
@@ -245,7 +256,11 @@ fn malformed_options_are_refused_as_invalid() {
         let input = hex(&format!("00000003 49484156454f5054 {option} {rest}"));
         let (output, end, _) = serve(&input);
         assert!(matches!(end, Ok(None)), "{option} {rest}: {end:?}");
-        assert_eq!(output[..16], hex(&format!("0003e889045565a9 {option} 80000003")), "{option} {rest}");
+        assert_eq!(
+            output[..16],
+            hex(&format!("0003e889045565a9 {option} 80000003")),
+            "{option} {rest}"
+        );
     }
 }
 
@@ -287,7 +302,8 @@ fn meta_contexts_are_listed_by_name_by_wildcard_and_without_query() {
 
 #[test]
 fn the_last_selection_of_contexts_counts_and_only_for_its_export() {
-    let select = "49484156454f5054 0000000a 0000001f 00000004 'disk' 00000001 0000000f 'base:allocation'";
+    let select =
+        "49484156454f5054 0000000a 0000001f 00000004 'disk' 00000001 0000000f 'base:allocation'";
     let wildcard = "49484156454f5054 0000000a 00000015 00000004 'disk' 00000001 00000005 'base:'";
     let none = "49484156454f5054 0000000a 0000000c 00000004 'disk' 00000000";
     let failing = "49484156454f5054 0000000a 0000000c 00000004 'nope' 00000000";
@@ -321,7 +337,8 @@ fn extended_headers_take_the_place_of_structured_replies() {
         0003e889045565a9 00000008 8000000a 00000023 'extended headers are already in use'";
     assert_eq!(output, hex(expected));
     let (_, negotiated) = entered(&format!(
-        "{STRUCTURED} 49484156454f5054 0000000b 00000000 49484156454f5054 00000007 00000006 00000000 0000"
+        "{STRUCTURED} 49484156454f5054 0000000b 00000000 49484156454f5054 00000007 00000006 \
+            00000000 0000"
     ));
     assert_eq!(negotiated.style, ReplyStyle::Extended);
     let by_name = "00000003 49484156454f5054 0000000b 00000000 49484156454f5054 00000001 00000000";
@@ -388,7 +405,11 @@ fn a_client_gets_all_that_a_modern_server_has() {
         size_bytes: 1 << 20,
         flags: common::EVERYTHING,
         style: ReplyStyle::Extended,
-        block_sizes: BlockSizes { minimum_bytes: 512, preferred_bytes: 4096, maximum_bytes: 1 << 25 },
+        block_sizes: BlockSizes {
+            minimum_bytes: 512,
+            preferred_bytes: 4096,
+            maximum_bytes: 1 << 25,
+        },
         base_allocation: Some(7),
         name: Some("DISK".to_owned()),
         description: "spare".to_owned(),
@@ -419,7 +440,10 @@ fn a_client_works_with_less() {
     // A context before an error does not count, nor does one that was not requested.
     let context = "0003e889045565a9 0000000a 00000004";
     for answer in [
-        format!("{context} 00000013 00000007 'base:allocation' 0003e889045565a9 0000000a 80000009 00000000"),
+        format!(
+            "{context} 00000013 00000007 'base:allocation' 0003e889045565a9 0000000a 80000009 \
+                00000000"
+        ),
         format!("{context} 00000009 00000007 'x-y:z' 0003e889045565a9 0000000a 00000001 00000000"),
     ] {
         let connected = client_against(&[
@@ -439,7 +463,10 @@ fn a_client_falls_back_to_export_name() {
         (GREETING, WANT_EXTENDED),
         (NO_EXTENDED, WANT_STRUCTURED),
         (NO_STRUCTURED, WANT_GO),
-        ("0003e889045565a9 00000007 80000001 00000000", "49484156454f5054 00000001 00000004 'disk'"),
+        (
+            "0003e889045565a9 00000007 80000001 00000000",
+            "49484156454f5054 00000001 00000004 'disk'",
+        ),
         ("0000000000100000 0003", ""),
     ])
     .unwrap();
@@ -448,7 +475,8 @@ fn a_client_falls_back_to_export_name() {
     let old = "4e42444d41474943 49484156454f5054 0000";
     let ask = "00000000 49484156454f5054 00000001 00000004 'disk'";
     let connected =
-        client_against(&[(old, ask), ("0000000000100000 0001", ""), (&"00".repeat(124), "")]).unwrap();
+        client_against(&[(old, ask), ("0000000000100000 0001", ""), (&"00".repeat(124), "")])
+            .unwrap();
     assert_eq!(connected.size_bytes, 1 << 20);
     let (kind, _) = client_against(&[(old, ask)]).unwrap_err();
     assert_eq!(kind, ErrorKind::UnknownExport, "such a server can only disconnect");
@@ -492,10 +520,17 @@ fn a_client_hangs_up_on_servers_that_break_the_rules() {
         (GO_ACK, ErrorKind::Protocol),
         ("0003e889045565a9 00000007 00000002 00000000", ErrorKind::Protocol),
         ("0003e889045565a9 00000007 00000003 00000001 00", ErrorKind::Protocol),
-        ("0003e889045565a9 00000007 00000003 0000000b 0000 0000000000100000 0d", ErrorKind::Protocol),
-        ("0003e889045565a9 00000007 00000003 0000000c 0000 8000000000000000 0001", ErrorKind::Protocol),
+        (
+            "0003e889045565a9 00000007 00000003 0000000b 0000 0000000000100000 0d",
+            ErrorKind::Protocol,
+        ),
+        (
+            "0003e889045565a9 00000007 00000003 0000000c 0000 8000000000000000 0001",
+            ErrorKind::Protocol,
+        ),
     ] {
-        let start = [(GREETING, WANT_EXTENDED), (NO_EXTENDED, WANT_STRUCTURED), (NO_STRUCTURED, WANT_GO)];
+        let start =
+            [(GREETING, WANT_EXTENDED), (NO_EXTENDED, WANT_STRUCTURED), (NO_STRUCTURED, WANT_GO)];
         let script = [&start[..], &[(reply, "")]].concat();
         assert_eq!(client_against(&script).unwrap_err().0, kind, "{reply}");
     }

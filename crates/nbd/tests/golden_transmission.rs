@@ -5,8 +5,8 @@ mod common;
 
 use common::{export, hex, negotiated};
 use nbd::{
-    BlockSizes, ClientStream, Command, CommandFlags, Connected, Errno, Extent, Failure, Replies, ReplyEvent,
-    ReplyStyle, Request, RequestEvent, RequestStream,
+    BlockSizes, ClientStream, Command, CommandFlags, Connected, Errno, Extent, Failure, Replies,
+    ReplyEvent, ReplyStyle, Request, RequestEvent, RequestStream,
 };
 
 const STYLES: [ReplyStyle; 3] = [ReplyStyle::Simple, ReplyStyle::Structured, ReplyStyle::Extended];
@@ -64,7 +64,10 @@ fn success_without_data() {
     for (style, bytes) in [
         (ReplyStyle::Simple, "67446698 00000000 0000000500000006"),
         (ReplyStyle::Structured, "67446698 00000000 0000000500000006"),
-        (ReplyStyle::Extended, "6e8a278c 0001 0000 0000000500000006 0000000000001000 0000000000000000"),
+        (
+            ReplyStyle::Extended,
+            "6e8a278c 0001 0000 0000000500000006 0000000000001000 0000000000000000",
+        ),
     ] {
         assert_eq!(replies(style).done(to).as_ref(), hex(bytes), "{style:?}");
     }
@@ -78,7 +81,8 @@ fn a_read_is_one_header_in_front_of_its_data() {
         (ReplyStyle::Structured, "668e33ef 0001 0001 0000000500000006 00000208 0000000000001000"),
         (
             ReplyStyle::Extended,
-            "6e8a278c 0001 0001 0000000500000006 0000000000001000 0000000000000208 0000000000001000",
+            "6e8a278c 0001 0001 0000000500000006 0000000000001000 0000000000000208 \
+                0000000000001000",
         ),
     ] {
         assert_eq!(replies(style).read(&read).as_ref(), hex(bytes), "{style:?}");
@@ -91,7 +95,10 @@ fn a_read_of_nothing_has_no_empty_data_chunk() {
     for (style, bytes) in [
         (ReplyStyle::Simple, "67446698 00000000 0000000500000006"),
         (ReplyStyle::Structured, "668e33ef 0001 0000 0000000500000006 00000000"),
-        (ReplyStyle::Extended, "6e8a278c 0001 0000 0000000500000006 0000000000001000 0000000000000000"),
+        (
+            ReplyStyle::Extended,
+            "6e8a278c 0001 0000 0000000500000006 0000000000001000 0000000000000000",
+        ),
     ] {
         assert_eq!(replies(style).read(&read).as_ref(), hex(bytes), "{style:?}");
     }
@@ -102,10 +109,14 @@ fn errors_carry_their_message_where_there_is_room_for_one() {
     let to = request(Command::Read, 4096, 512).reply_to();
     for (style, bytes) in [
         (ReplyStyle::Simple, "67446698 00000005 0000000500000006"),
-        (ReplyStyle::Structured, "668e33ef 0001 8001 0000000500000006 00000009 00000005 0003 'bad'"),
+        (
+            ReplyStyle::Structured,
+            "668e33ef 0001 8001 0000000500000006 00000009 00000005 0003 'bad'",
+        ),
         (
             ReplyStyle::Extended,
-            "6e8a278c 0001 8001 0000000500000006 0000000000001000 0000000000000009 00000005 0003 'bad'",
+            "6e8a278c 0001 8001 0000000500000006 0000000000001000 0000000000000009 00000005 0003 \
+                'bad'",
         ),
     ] {
         assert_eq!(replies(style).error(to, Errno::Io, "bad").as_ref(), hex(bytes), "{style:?}");
@@ -126,7 +137,10 @@ fn chunks_of_a_read_in_pieces() {
     let data = structured.data(to, 4096, 512, false);
     assert_eq!(data.as_ref(), hex("668e33ef 0000 0001 0000000500000006 00000208 0000000000001000"));
     let hole = structured.hole(to, 4608, 512, true);
-    assert_eq!(hole.as_ref(), hex("668e33ef 0001 0002 0000000500000006 0000000c 0000000000001200 00000200"));
+    assert_eq!(
+        hole.as_ref(),
+        hex("668e33ef 0001 0002 0000000500000006 0000000c 0000000000001200 00000200")
+    );
     let error = structured.error_at(to, Errno::Io, 4700, "bad", false);
     assert_eq!(
         error.as_ref(),
@@ -143,8 +157,11 @@ fn chunks_of_a_read_in_pieces() {
 #[test]
 fn block_status_has_32_or_64_bits_per_extent() {
     let status = request(Command::BlockStatus, 4096, 2048);
-    let extents =
-        [Extent::data(512), Extent::hole(1024), Extent { length_bytes: 9999, hole: false, zero: true }];
+    let extents = [
+        Extent::data(512),
+        Extent::hole(1024),
+        Extent { length_bytes: 9999, hole: false, zero: true },
+    ];
     let mut output = Vec::new();
     replies(ReplyStyle::Structured).chunks().unwrap().block_status(&status, &extents, &mut output);
     let expected = "668e33ef 0001 0005 0000000500000006 0000001c 00000001
@@ -152,7 +169,8 @@ fn block_status_has_32_or_64_bits_per_extent() {
     assert_eq!(output, hex(expected));
     output.clear();
     replies(ReplyStyle::Extended).chunks().unwrap().block_status(&status, &extents, &mut output);
-    let expected = "6e8a278c 0001 0006 0000000500000006 0000000000001000 0000000000000038 00000001 00000003
+    let expected =
+        "6e8a278c 0001 0006 0000000500000006 0000000000001000 0000000000000038 00000001 00000003
                     0000000000000200 0000000000000000 0000000000000400 0000000000000003
                     0000000000000200 0000000000000002";
     assert_eq!(output, hex(expected));
@@ -165,7 +183,8 @@ fn block_status_is_joined_cut_and_never_empty() {
     let one = Request { flags: CommandFlags::REQ_ONE, ..whole };
     let many: Vec<Extent> =
         (0..10_000).map(|at| if at % 2 == 0 { Extent::data(1) } else { Extent::hole(1) }).collect();
-    let joinable = [Extent::data(0), Extent::hole(5), Extent::hole(0), Extent::hole(7), Extent::data(1)];
+    let joinable =
+        [Extent::data(0), Extent::hole(5), Extent::hole(0), Extent::hole(7), Extent::data(1)];
     let cases: [(&Request, &[Extent], usize, &str); 5] = [
         (&whole, &[], 1, "00100000 00000000"),
         (&whole, &[Extent::data(0)], 1, "00100000 00000000"),
@@ -208,15 +227,23 @@ fn heard(client: &mut ClientStream, input: &str) -> Vec<String> {
                     Some(ReplyEvent::Payload(run)) => {
                         let count = rest.len().min(run.left_bytes as usize);
                         let text = String::from_utf8_lossy(&rest[..count]);
-                        events.push(format!("{} at {}: {text}", run.cookie.slot(), run.position_bytes));
+                        events.push(format!(
+                            "{} at {}: {text}",
+                            run.cookie.slot(),
+                            run.position_bytes
+                        ));
                         client.payload_taken(count).unwrap();
                         rest = &rest[count..];
                     }
                     Some(ReplyEvent::Zeroes { cookie, position_bytes, length_bytes }) => {
-                        events.push(format!("{} at {position_bytes}: {length_bytes} zeroes", cookie.slot()));
+                        events.push(format!(
+                            "{} at {position_bytes}: {length_bytes} zeroes",
+                            cookie.slot()
+                        ));
                     }
                     Some(ReplyEvent::Extents { cookie, extents }) => {
-                        let list: Vec<_> = extents.iter().map(|e| (e.length_bytes, e.status())).collect();
+                        let list: Vec<_> =
+                            extents.iter().map(|e| (e.length_bytes, e.status())).collect();
                         events.push(format!("{} extents {list:?}", cookie.slot()));
                     }
                     Some(ReplyEvent::Done { cookie, result: Ok(()) }) => {
@@ -226,7 +253,10 @@ fn heard(client: &mut ClientStream, input: &str) -> Vec<String> {
                         cookie,
                         result: Err(Failure { errno, message, offset_bytes }),
                     }) => {
-                        events.push(format!("{} {errno:?} {message:?} {offset_bytes:?}", cookie.slot()));
+                        events.push(format!(
+                            "{} {errno:?} {message:?} {offset_bytes:?}",
+                            cookie.slot()
+                        ));
                     }
                 }
             }
@@ -246,7 +276,10 @@ fn begin(client: &mut ClientStream, command: Command, offset: u64, length: u64) 
 fn a_client_sends_requests_of_28_or_32_bytes() {
     let mut compact = client(ReplyStyle::Structured);
     let (_, write) = compact.begin(Command::Write, CommandFlags::FUA, 4096, 2).unwrap();
-    assert_eq!(write.as_ref(), hex("25609513 0001 0001 0000000000000000 0000000000001000 00000002"));
+    assert_eq!(
+        write.as_ref(),
+        hex("25609513 0001 0001 0000000000000000 0000000000001000 00000002")
+    );
     assert_eq!(
         begin(&mut compact, Command::BlockStatus, 0, 8192),
         hex("25609513 0000 0007 0000000000000001 0000000000000000 00002000")
@@ -257,7 +290,10 @@ fn a_client_sends_requests_of_28_or_32_bytes() {
     );
     let mut extended = client(ReplyStyle::Extended);
     let (_, write) = extended.begin(Command::Write, CommandFlags::FUA, 4096, 2).unwrap();
-    assert_eq!(write.as_ref(), hex("21e41c71 0021 0001 0000000000000000 0000000000001000 0000000000000002"));
+    assert_eq!(
+        write.as_ref(),
+        hex("21e41c71 0021 0001 0000000000000000 0000000000001000 0000000000000002")
+    );
     assert_eq!(
         extended.disconnect().unwrap().as_ref(),
         hex("21e41c71 0000 0002 0000000000000000 0000000000000000 0000000000000000")
@@ -315,12 +351,16 @@ fn a_client_understands_extended_chunks() {
     begin(&mut extended, Command::Trim, 512, 512);
     let events = heard(
         &mut extended,
-        "6e8a278c 0001 0001 0000000000000000 0000000000001000 000000000000000c 0000000000001000 'data'
+        "6e8a278c 0001 0001 0000000000000000 0000000000001000 000000000000000c 0000000000001000 \
+         'data'
          6e8a278c 0001 0006 0000000000000001 0000000000001000 0000000000000018 00000007 00000001
              0000000100000000 0000000000000003
          6e8a278c 0001 0000 0000000000000002 0000000000000200 0000000000000000",
     );
-    assert_eq!(events, ["0 at 0: data", "0 done", "1 extents [(4294967296, 3)]", "1 done", "2 done"]);
+    assert_eq!(
+        events,
+        ["0 at 0: data", "0 done", "1 extents [(4294967296, 3)]", "1 done", "2 done"]
+    );
 }
 
 #[test]
@@ -336,7 +376,8 @@ fn a_client_reports_the_first_error_once_the_reply_is_over() {
     assert_eq!(events, ["0 at 0: data", "0 Io \"bad\" Some(4100)"]);
     // Unknown error types and numbers fail only the request.
     begin(&mut structured, Command::Write, 0, 1);
-    let events = heard(&mut structured, "668e33ef 0001 8077 0000000100000000 00000007 ffffffff 0000 aa");
+    let events =
+        heard(&mut structured, "668e33ef 0001 8077 0000000100000000 00000007 ffffffff 0000 aa");
     assert_eq!(events, ["0 Inval \"\" None"]);
 }
 
@@ -350,8 +391,18 @@ const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
     (ReplyStyle::Simple, "67446698 00000000 0000000000000003", "Protocol"), // not in flight
     (ReplyStyle::Simple, "67446698 00000000 0000000100000000", "Protocol"), // an older one
     (ReplyStyle::Structured, "67446698 00000000 0000000000000000", "Protocol"), // simple to a read
-    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000000 00000000", "Protocol"), // nothing read
-    (ReplyStyle::Structured, "668e33ef 0000 0000 0000000000000000 00000000", "Protocol"), // not done
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0000 0000000000000000 \
+        00000000",
+        "Protocol",
+    ), // nothing read
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0000 0000 0000000000000000 \
+        00000000",
+        "Protocol",
+    ), // not done
     (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000000 00000008 00000000", "Protocol"),
     (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000001 00000009 00000000", "Protocol"),
     (ReplyStyle::Structured, "668e33ef 0001 0003 0000000000000000 00000000", "Protocol"), // unknown
@@ -373,7 +424,12 @@ const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
         "Protocol", // an empty hole
     ),
     (ReplyStyle::Structured, DATA_TWICE, "Protocol"),
-    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000002 00000000", "Protocol"), // no extents
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0000 0000000000000002 \
+        00000000",
+        "Protocol",
+    ), // no extents
     (
         ReplyStyle::Structured,
         "668e33ef 0001 0005 0000000000000002 0000000c 00000008 00000200 00000000",
@@ -409,7 +465,11 @@ fn a_client_hangs_up_on_replies_that_break_the_rules() {
         begin(&mut client, Command::Write, 0, 1);
         begin(&mut client, Command::BlockStatus, 0, 4096);
         let events = heard(&mut client, input);
-        assert_eq!(events.last().map(String::as_str), Some(expected), "{style:?} {input}: {events:?}");
+        assert_eq!(
+            events.last().map(String::as_str),
+            Some(expected),
+            "{style:?} {input}: {events:?}"
+        );
         assert_eq!(heard(&mut client, ""), ["Usage"], "nothing is parsed afterwards");
     }
 }
@@ -423,7 +483,9 @@ fn a_client_keeps_the_first_65536_extents_of_a_reply() {
     let step = structured.receive(&input).unwrap();
     assert_eq!(step.consumed, input.len());
     match step.event {
-        Some(ReplyEvent::Extents { extents, .. }) => assert_eq!(extents, vec![Extent::data(1); 65536]),
+        Some(ReplyEvent::Extents { extents, .. }) => {
+            assert_eq!(extents, vec![Extent::data(1); 65536])
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -445,7 +507,11 @@ fn a_client_never_sends_what_the_server_would_reject() {
             (Command::Disconnect, none, 0, 0),
             (Command::Trim, none, 0, 1 << 21),
         ] {
-            assert_eq!(refused(command, flags, offset, length), Some(nbd::ErrorKind::Usage), "{command:?}");
+            assert_eq!(
+                refused(command, flags, offset, length),
+                Some(nbd::ErrorKind::Usage),
+                "{command:?}"
+            );
         }
         assert_eq!(client.outstanding(), 0);
         for _ in 0..4 {

@@ -39,7 +39,8 @@ fn the_seeds_are_whole_conversations() {
         // All eight requests, and the four bytes of the write, follow the handshake.
         assert!(
             seed.windows(8)
-                .filter(|bytes| bytes.starts_with(&hex("25609513")) || bytes.starts_with(&hex("21e41c71")))
+                .filter(|bytes| bytes.starts_with(&hex("25609513"))
+                    || bytes.starts_with(&hex("21e41c71")))
                 .count()
                 >= 6
         );
@@ -152,7 +153,10 @@ fn a_server_that_shuts_down_says_so() {
         let input = hex(text);
         let mut at = 0;
         while at < input.len() {
-            at += server.receive(&input[at..], &None, &mut output).map_err(|error| error.kind)?.consumed;
+            at += server
+                .receive(&input[at..], &None, &mut output)
+                .map_err(|error| error.kind)?
+                .consumed;
         }
         Ok(output.clone())
     };

@@ -5,8 +5,8 @@ mod common;
 use common::{hex, negotiated};
 use nbd::constants as c;
 use nbd::{
-    BlockSizes, Command, Errno, ErrorKind, ExportFlags, Judged, Negotiated, ReplyStyle, RequestEvent,
-    RequestHeader, RequestStream, judge,
+    BlockSizes, Command, Errno, ErrorKind, ExportFlags, Judged, Negotiated, ReplyStyle,
+    RequestEvent, RequestHeader, RequestStream, judge,
 };
 
 const MIB: u64 = 1 << 20;
@@ -49,7 +49,11 @@ fn a_range_beyond_the_end_is_no_space_for_writers_and_invalid_for_others() {
             (c::CMD_WRITE_ZEROES, Errno::NoSpc, 0),
         ] {
             for offset in [MIB - 1, MIB, u64::MAX - 1, u64::MAX] {
-                assert_eq!(verdict(&rules, header(command, 0, offset, 2)), Err((errno, skip)), "{command}");
+                assert_eq!(
+                    verdict(&rules, header(command, 0, offset, 2)),
+                    Err((errno, skip)),
+                    "{command}"
+                );
             }
             assert_eq!(verdict(&rules, header(command, 0, MIB - 2, 2)), Ok(()));
         }
@@ -64,7 +68,11 @@ fn a_read_only_export_permits_nothing_that_changes_it() {
         let length = if command == Command::Flush { 0 } else { 512 };
         let skip = if command == Command::Write { 512 } else { 0 };
         let expected = if command.modifies() { Err((Errno::Perm, skip)) } else { Ok(()) };
-        assert_eq!(verdict(&rules, header(command.to_wire(), 0, 0, length)), expected, "{command:?}");
+        assert_eq!(
+            verdict(&rules, header(command.to_wire(), 0, 0, length)),
+            expected,
+            "{command:?}"
+        );
     }
 }
 
@@ -73,7 +81,8 @@ fn what_was_not_offered_is_invalid() {
     let mut rules = negotiated(ReplyStyle::Structured);
     rules.export.flags = ExportFlags::default();
     rules.base_allocation = false;
-    for command in [Command::Flush, Command::Trim, Command::Cache, Command::WriteZeroes, Command::BlockStatus]
+    for command in
+        [Command::Flush, Command::Trim, Command::Cache, Command::WriteZeroes, Command::BlockStatus]
     {
         let length = if command == Command::Flush { 0 } else { 512 };
         let got = verdict(&rules, header(command.to_wire(), 0, 0, length));
@@ -111,7 +120,10 @@ fn each_command_has_its_own_flags() {
         }
     }
     let simple = negotiated(ReplyStyle::Simple);
-    assert!(verdict(&simple, header(c::CMD_READ, c::CMD_FLAG_DF, 0, 1)).is_err(), "nothing to fragment");
+    assert!(
+        verdict(&simple, header(c::CMD_READ, c::CMD_FLAG_DF, 0, 1)).is_err(),
+        "nothing to fragment"
+    );
     let mut plain = negotiated(ReplyStyle::Structured);
     plain.export.flags.fast_zero = false;
     plain.export.flags.fua = false;
@@ -131,7 +143,10 @@ fn the_maximum_holds_for_payloads_only() {
     rules.export.block_sizes.maximum_bytes = 4096;
     assert_eq!(verdict(&rules, header(c::CMD_READ, 0, 0, 4096)), Ok(()));
     assert_eq!(verdict(&rules, header(c::CMD_READ, 0, 0, 4097)), Err((Errno::Inval, 0)));
-    assert_eq!(verdict(&rules, header(c::CMD_READ, c::CMD_FLAG_DF, 0, 4097)), Err((Errno::Overflow, 0)));
+    assert_eq!(
+        verdict(&rules, header(c::CMD_READ, c::CMD_FLAG_DF, 0, 4097)),
+        Err((Errno::Overflow, 0))
+    );
     assert_eq!(verdict(&rules, header(c::CMD_WRITE, 0, 0, 4097)), Err((Errno::Inval, 4097)));
     for command in [c::CMD_TRIM, c::CMD_CACHE, c::CMD_WRITE_ZEROES, c::CMD_BLOCK_STATUS] {
         assert_eq!(verdict(&rules, header(command, 0, 0, MIB)), Ok(()));
@@ -139,7 +154,10 @@ fn the_maximum_holds_for_payloads_only() {
     // A chunk's length includes the offset.
     rules.export.size_bytes = 1 << 40;
     rules.export.block_sizes.maximum_bytes = u32::MAX;
-    assert_eq!(verdict(&rules, header(c::CMD_READ, 0, 0, u64::from(u32::MAX))), Err((Errno::Inval, 0)));
+    assert_eq!(
+        verdict(&rules, header(c::CMD_READ, 0, 0, u64::from(u32::MAX))),
+        Err((Errno::Inval, 0))
+    );
     assert_eq!(verdict(&rules, header(c::CMD_READ, 0, 0, u64::from(u32::MAX - 8))), Ok(()));
 }
 
@@ -147,7 +165,9 @@ fn the_maximum_holds_for_payloads_only() {
 fn the_minimum_holds_for_offsets_and_lengths() {
     let mut rules = negotiated(ReplyStyle::Structured);
     rules.export.block_sizes = BlockSizes { minimum_bytes: 512, ..rules.export.block_sizes };
-    for command in [c::CMD_READ, c::CMD_TRIM, c::CMD_WRITE_ZEROES, c::CMD_BLOCK_STATUS, c::CMD_CACHE] {
+    for command in
+        [c::CMD_READ, c::CMD_TRIM, c::CMD_WRITE_ZEROES, c::CMD_BLOCK_STATUS, c::CMD_CACHE]
+    {
         assert_eq!(verdict(&rules, header(command, 0, 512, 1024)), Ok(()));
         assert_eq!(verdict(&rules, header(command, 0, 511, 512)), Err((Errno::Inval, 0)));
         assert_eq!(verdict(&rules, header(command, 0, 512, 513)), Err((Errno::Inval, 0)));
@@ -176,7 +196,9 @@ fn extended_requests_say_whether_they_have_a_payload() {
     let flag = c::CMD_FLAG_PAYLOAD_LEN;
     let judged = |command, flags, length| judge(&header(command, flags, 0, length), &rules);
     match judged(c::CMD_WRITE, 0, 512).unwrap() {
-        Judged::Rejected(rejected) => assert_eq!((rejected.errno, rejected.skip_bytes), (Errno::Inval, 0)),
+        Judged::Rejected(rejected) => {
+            assert_eq!((rejected.errno, rejected.skip_bytes), (Errno::Inval, 0))
+        }
         other => panic!("{other:?}"),
     }
     for command in [c::CMD_READ, c::CMD_TRIM, c::CMD_BLOCK_STATUS, 77] {
@@ -196,7 +218,8 @@ fn extended_requests_say_whether_they_have_a_payload() {
 #[test]
 fn a_disconnect_is_one_whatever_else_it_says() {
     for style in STYLES {
-        let judged = judge(&header(c::CMD_DISC, !c::CMD_FLAG_PAYLOAD_LEN, 1, 2), &negotiated(style));
+        let judged =
+            judge(&header(c::CMD_DISC, !c::CMD_FLAG_PAYLOAD_LEN, 1, 2), &negotiated(style));
         assert_eq!(judged.unwrap(), Judged::Disconnect);
     }
 }
@@ -239,7 +262,11 @@ fn flags_travel_only_in_permitted_combinations() {
         assert_eq!(flags.to_wire(ReplyStyle::Simple), expected & !c::FLAG_SEND_DF);
     }
     let fast = ExportFlags { fast_zero: true, ..ExportFlags::default() };
-    assert_eq!(fast.to_wire(ReplyStyle::Structured), c::FLAG_HAS_FLAGS, "fast zero needs write zeroes");
+    assert_eq!(
+        fast.to_wire(ReplyStyle::Structured),
+        c::FLAG_HAS_FLAGS,
+        "fast zero needs write zeroes"
+    );
 }
 
 #[test]

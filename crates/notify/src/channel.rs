@@ -61,7 +61,8 @@ impl Channel {
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(is_letter) {
             return wrong(format!(
-                "'{name}' is not a valid channel name; expected up to 32 letters a to z, digits and '-'"
+                "'{name}' is not a valid channel name; expected up to 32 letters a to z, digits \
+                    and '-'"
             ));
         }
         let target = Target::read(&self.target)?;
@@ -75,7 +76,8 @@ impl Channel {
         if let Some(text) = addresses.into_iter().find(|text| !is_address(text)) {
             return wrong(format!("'{text}' is not a mail address; expected NAME@HOST"));
         }
-        let takes_secret = matches!(target, Target::Mail(_) | Target::Webhook { .. } | Target::Snmp { .. });
+        let takes_secret =
+            matches!(target, Target::Mail(_) | Target::Webhook { .. } | Target::Snmp { .. });
         if has_secret && !takes_secret {
             return wrong(format!("'{}' takes no secret; omit it", self.target));
         }
@@ -83,12 +85,16 @@ impl Channel {
             return wrong("--user needs its password: give it with --secret-stdin".to_owned());
         }
         if self.fold_s > LONGEST_FOLD_S {
-            return wrong(format!("repeats are folded for at most {LONGEST_FOLD_S} seconds; give less"));
+            return wrong(format!(
+                "repeats are folded for at most {LONGEST_FOLD_S} seconds; give less"
+            ));
         }
-        let unknown = |pattern: &&String| !EventCode::ALL.iter().any(|code| matches(pattern, code.code()));
+        let unknown =
+            |pattern: &&String| !EventCode::ALL.iter().any(|code| matches(pattern, code.code()));
         match self.codes.iter().find(unknown) {
             Some(code) => wrong(format!(
-                "there is no event '{code}'; 'softroc help event-codes' lists them, and 'drive.*' means all of drives"
+                "there is no event '{code}'; 'softroc help event-codes' lists them, and 'drive.*' \
+                    means all of drives"
             )),
             None => Ok(target),
         }
@@ -98,7 +104,8 @@ impl Channel {
     /// channel may be down.
     pub fn takes(&self, event: &Event) -> bool {
         let is_own = event.code.starts_with("notify.") && event.subject == self.name;
-        let is_listed = self.codes.is_empty() || self.codes.iter().any(|code| matches(code, &event.code));
+        let is_listed =
+            self.codes.is_empty() || self.codes.iter().any(|code| matches(code, &event.code));
         event.severity >= self.severity && is_listed && !is_own
     }
 }

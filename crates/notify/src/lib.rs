@@ -5,7 +5,8 @@
 //! failure, and stores the queue's [`Line`]s.
 //!
 //! ```text
-//! event ──► rules (Channel) ──► folding, quiet hours, order (Queue) ──► Message ──► form ──► socket, file, program
+//! event ──► rules (Channel) ──► folding, quiet hours, order (Queue) ──► Message ──► form
+//!       ──► socket, file, program
 //! ```
 //!
 //! | file | what |

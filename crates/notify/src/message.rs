@@ -36,13 +36,20 @@ impl Message {
 
     /// The message in one sentence, without line ends.
     pub fn text(&self) -> String {
-        let mut text: String =
-            self.event.text.chars().map(|c| if units::is_unprintable(c) { ' ' } else { c }).collect();
+        let mut text: String = self
+            .event
+            .text
+            .chars()
+            .map(|c| if units::is_unprintable(c) { ' ' } else { c })
+            .collect();
         if self.more > 0 {
             text.push_str(&format!(" ({} more like it)", self.more));
         }
         if self.left_out > 0 {
-            text.push_str(&format!(" ({} later events were dropped: the queue was full)", self.left_out));
+            text.push_str(&format!(
+                " ({} later events were dropped: the queue was full)",
+                self.left_out
+            ));
         }
         text
     }

@@ -154,7 +154,8 @@ impl Queue {
         if !channel.takes(event) {
             return None;
         }
-        let quiet = |at_s: u64| channel.quiet.map_or(at_s, |quiet| quiet.until(event.severity, at_s));
+        let quiet =
+            |at_s: u64| channel.quiet.map_or(at_s, |quiet| quiet.until(event.severity, at_s));
         let key = key(event);
         let until_s = self.folding.get(&key).copied().filter(|until_s| now_s < *until_s);
         // A message that is due but not sent takes further repeats.
@@ -176,7 +177,8 @@ impl Queue {
         }
         let (place, is_folding) = (self.next, until_s.is_some());
         self.next += 1;
-        let waiting = Waiting { place, since_s: now_s, due_s, is_folding, message: Message::of(event) };
+        let waiting =
+            Waiting { place, since_s: now_s, due_s, is_folding, message: Message::of(event) };
         self.waiting.push_back(waiting.clone());
         Some(Line::Put(Box::new(waiting)))
     }
@@ -184,7 +186,8 @@ impl Queue {
     /// The message to send now: the first that is due. Repeats are no longer folded into it.
     pub fn due(&mut self, channel: &Channel, now_s: u64) -> Option<Waiting> {
         // A clock that was set back does not extend the delay.
-        let is_delayed = self.failures > 0 && now_s >= self.tried_s && now_s < self.tried_s + self.gap_s();
+        let is_delayed =
+            self.failures > 0 && now_s >= self.tried_s && now_s < self.tried_s + self.gap_s();
         if is_delayed {
             return None;
         }
@@ -210,7 +213,8 @@ impl Queue {
     pub fn failed(&mut self, place: u64, now_s: u64) -> Outcome {
         self.failures = self.failures.saturating_add(1);
         self.tried_s = now_s;
-        let is_old = |one: &Waiting| one.place == place && one.due_s.max(one.since_s) + DEADLINE_S <= now_s;
+        let is_old =
+            |one: &Waiting| one.place == place && one.due_s.max(one.since_s) + DEADLINE_S <= now_s;
         if self.waiting.iter().any(is_old) {
             self.waiting.retain(|one| one.place != place);
             return Outcome::GivenUp(Line::Done(place));
@@ -225,7 +229,9 @@ impl Queue {
 
     /// The delay until the next attempt, in seconds: 1, 2, 4, … 60.
     fn gap_s(&self) -> u64 {
-        1_u64.checked_shl(self.failures.saturating_sub(1)).map_or(LONGEST_GAP_S, |gap| gap.min(LONGEST_GAP_S))
+        1_u64
+            .checked_shl(self.failures.saturating_sub(1))
+            .map_or(LONGEST_GAP_S, |gap| gap.min(LONGEST_GAP_S))
     }
 }
 

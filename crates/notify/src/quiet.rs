@@ -33,8 +33,9 @@ impl FromStr for Quiet {
 
     fn from_str(text: &str) -> Result<Quiet, Error> {
         let wrong = || {
-            let sentence =
-                format!("'{text}' is not a time range; expected HH:MM-HH:MM (UTC), as in 22:00-07:00");
+            let sentence = format!(
+                "'{text}' is not a time range; expected HH:MM-HH:MM (UTC), as in 22:00-07:00"
+            );
             Error::new(ErrorKind::Invalid, sentence)
         };
         let (from, to) = text.split_once('-').ok_or_else(wrong)?;

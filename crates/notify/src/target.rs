@@ -29,7 +29,8 @@ pub enum Target {
         /// Whether informs are sent.
         is_inform: bool,
     },
-    /// `hook:PATH`: a program, or all programs of a folder, with the message as JSON on standard input.
+    /// `hook:PATH`: a program, or all programs of a folder, with the message as JSON on standard
+    /// input.
     Hook {
         /// The program or the folder.
         path: String,
@@ -63,8 +64,9 @@ pub struct Mail {
 /// The socket of systemd's journal (systemd.journal-fields(7), "native protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-const FORMS: &str = "journal, syslog:/dev/log, syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, syslog+tls://HOST:PORT, \
-                     smtp://HOST:PORT, smtps://HOST:PORT, http://…, https://…, snmp://HOST:PORT, snmp+trap://HOST:PORT or hook:PATH";
+const FORMS: &str = "journal, syslog:/dev/log, syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, \
+    syslog+tls://HOST:PORT, smtp://HOST:PORT, smtps://HOST:PORT, http://…, https://…, \
+    snmp://HOST:PORT, snmp+trap://HOST:PORT or hook:PATH";
 
 impl Target {
     /// Parses an address.
@@ -79,7 +81,8 @@ impl Target {
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(wrong());
         }
-        let absolute = |path: &str| path.starts_with('/').then(|| path.to_owned()).ok_or_else(wrong);
+        let absolute =
+            |path: &str| path.starts_with('/').then(|| path.to_owned()).ok_or_else(wrong);
         if text == "journal" {
             return Ok(Target::Journal { socket: JOURNAL.to_owned() });
         }
@@ -90,15 +93,28 @@ impl Target {
             "journal" => Target::Journal { socket: absolute(rest)? },
             "hook" => Target::Hook { path: absolute(rest)? },
             "syslog" => Target::Syslog(SyslogWay::Local(absolute(rest)?)),
-            "syslog+udp" => at(514).map(|(host, port)| Target::Syslog(SyslogWay::Udp(host, port)))?,
-            "syslog+tcp" => at(601).map(|(host, port)| Target::Syslog(SyslogWay::Tcp(host, port)))?,
-            "syslog+tls" => at(6514).map(|(host, port)| Target::Syslog(SyslogWay::Tls(host, port)))?,
-            "smtp" => at(25).map(|(host, port)| Target::Mail(Mail { host, port, is_tls: false }))?,
-            "smtps" => at(465).map(|(host, port)| Target::Mail(Mail { host, port, is_tls: true }))?,
+            "syslog+udp" => {
+                at(514).map(|(host, port)| Target::Syslog(SyslogWay::Udp(host, port)))?
+            }
+            "syslog+tcp" => {
+                at(601).map(|(host, port)| Target::Syslog(SyslogWay::Tcp(host, port)))?
+            }
+            "syslog+tls" => {
+                at(6514).map(|(host, port)| Target::Syslog(SyslogWay::Tls(host, port)))?
+            }
+            "smtp" => {
+                at(25).map(|(host, port)| Target::Mail(Mail { host, port, is_tls: false }))?
+            }
+            "smtps" => {
+                at(465).map(|(host, port)| Target::Mail(Mail { host, port, is_tls: true }))?
+            }
             "snmp" => at(162).map(|(host, port)| Target::Snmp { host, port, is_inform: true })?,
-            "snmp+trap" => at(162).map(|(host, port)| Target::Snmp { host, port, is_inform: false })?,
+            "snmp+trap" => {
+                at(162).map(|(host, port)| Target::Snmp { host, port, is_inform: false })?
+            }
             "http" | "https" => {
-                let authority = rest.strip_prefix("//").and_then(|rest| rest.split(['/', '?']).next());
+                let authority =
+                    rest.strip_prefix("//").and_then(|rest| rest.split(['/', '?']).next());
                 authority.and_then(|authority| host_and_port(authority, 80)).ok_or_else(wrong)?;
                 Target::Webhook { url: text.to_owned() }
             }

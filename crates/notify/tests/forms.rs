@@ -31,8 +31,10 @@ fn sender() -> Sender {
 #[test]
 fn a_record_of_syslog_is_one_line_with_its_values_escaped() {
     let record = String::from_utf8(form::syslog(&message(), &sender())).expect("UTF-8");
-    let head = "<28>1 2024-12-31T23:59:59Z box softroc 7 drive.failed [softroc@32473 number=\"300\" severity=\"warning\" \
-                subject=\"/dev/\\\"sd\\]b\\\\\" cause=\"two lines\" effect=\"RAID 5 goes on\" more=\"2\"] \u{FEFF}drive /dev/sdb failed – é  Bcc";
+    let head = "<28>1 2024-12-31T23:59:59Z box softroc 7 drive.failed [softroc@32473 \
+                number=\"300\" severity=\"warning\" subject=\"/dev/\\\"sd\\]b\\\\\" \
+                cause=\"two lines\" effect=\"RAID 5 goes on\" more=\"2\"] \
+                \u{FEFF}drive /dev/sdb failed – é  Bcc";
     assert!(record.starts_with(head), "{record}");
     assert!(!record.contains(['\n', '\r']));
     let framed = form::octet_counted(record.as_bytes());
@@ -61,19 +63,29 @@ fn a_value_of_several_lines_has_its_length_in_the_journal() {
 #[test]
 fn each_code_has_a_message_id_of_its_own_that_never_changes() {
     assert_eq!(form::message_id("drive.failed"), "0d0fece52f518f2b87a56c087ba37f7e");
-    let all: BTreeSet<String> = EventCode::ALL.iter().map(|code| form::message_id(code.code())).collect();
+    let all: BTreeSet<String> =
+        EventCode::ALL.iter().map(|code| form::message_id(code.code())).collect();
     assert_eq!(all.len(), EventCode::ALL.len());
     for id in all {
-        assert!(id.len() == 32 && &id[12..13] == "8" && "89ab".contains(&id[16..17]), "{id} is no UUID");
+        assert!(
+            id.len() == 32 && &id[12..13] == "8" && "89ab".contains(&id[16..17]),
+            "{id} is no UUID"
+        );
     }
 }
 
 #[test]
 fn mail_has_no_line_ends_in_its_subject() {
     let subject = form::mail_subject(&message(), &sender());
-    assert_eq!(subject, "[softroc box] warning: drive /dev/sdb failed – é  Bcc: x@y (2 more like it)");
+    assert_eq!(
+        subject,
+        "[softroc box] warning: drive /dev/sdb failed – é  Bcc: x@y (2 more like it)"
+    );
     let text = form::mail_text(&message(), &sender());
-    assert!(text.contains("Code:     drive.failed\n") && text.contains("Time:     2024-12-31T23:59:59Z\n"));
+    assert!(
+        text.contains("Code:     drive.failed\n")
+            && text.contains("Time:     2024-12-31T23:59:59Z\n")
+    );
     let mut long = message();
     long.event.text = "é".repeat(500);
     assert_eq!(form::mail_subject(&long, &sender()).chars().count(), 120);
@@ -81,8 +93,12 @@ fn mail_has_no_line_ends_in_its_subject() {
 
 #[test]
 fn an_answer_of_snmp_is_known_by_its_number_and_hostile_bytes_are_none() {
-    let variables =
-        Variables { community: "public", is_inform: true, request: 0x0102_0384, now_s: 1_735_689_600 };
+    let variables = Variables {
+        community: "public",
+        is_inform: true,
+        request: 0x0102_0384,
+        now_s: 1_735_689_600,
+    };
     let mut datagram = form::snmp(&message(), &sender(), variables);
     assert!(!form::answers(&datagram, variables.request), "an inform is no answer");
     let kind = datagram.iter().position(|byte| *byte == 0xA6).expect("an inform");
@@ -102,7 +118,8 @@ fn an_answer_of_snmp_is_known_by_its_number_and_hostile_bytes_are_none() {
 }
 
 fn checked(more: &str, has_secret: bool) -> Result<Target, String> {
-    let channel: Channel = serde_json::from_str(&format!("{{\"name\":\"it\",{more}}}")).expect("a channel");
+    let channel: Channel =
+        serde_json::from_str(&format!("{{\"name\":\"it\",{more}}}")).expect("a channel");
     channel.check(has_secret).map_err(|error| error.message)
 }
 
@@ -152,8 +169,12 @@ fn what_makes_no_sense_is_refused_with_what_was_expected() {
         mail(bad).expect_err(bad);
     }
     let journal = |more: &str| checked(&format!("\"target\":\"journal\"{more}"), false);
-    for bad in [",\"codes\":[\"drive.fail\"]", ",\"codes\":[\"x*\"]", ",\"fold_s\":3601", ",\"to\":[\"c@d\"]"]
-    {
+    for bad in [
+        ",\"codes\":[\"drive.fail\"]",
+        ",\"codes\":[\"x*\"]",
+        ",\"fold_s\":3601",
+        ",\"to\":[\"c@d\"]",
+    ] {
         journal(bad).expect_err(bad);
     }
     checked("\"target\":\"journal\"", true).expect_err("a secret for the journal");

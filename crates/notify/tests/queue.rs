@@ -26,7 +26,8 @@ fn failed(number: u64, subject: &str) -> Event {
 }
 
 fn channel(more: &str) -> Channel {
-    serde_json::from_str(&format!("{{\"name\":\"it\",\"target\":\"journal\"{more}}}")).expect("a channel")
+    serde_json::from_str(&format!("{{\"name\":\"it\",\"target\":\"journal\"{more}}}"))
+        .expect("a channel")
 }
 
 /// A sink in virtual time: it polls each second while messages are pending, and records messages
@@ -88,7 +89,8 @@ fn a_sink_that_is_down_for_ten_minutes_loses_nothing_and_the_order_is_kept() {
     for restarts in [false, true] {
         let mut sink = Sink::new(channel(""));
         for now_s in 0..1000 {
-            // An event every seven seconds, each of another drive; the sink is away from 100 to 700.
+            // An event every seven seconds, each of another drive; the sink is away from 100 to
+            // 700.
             if now_s % 7 == 0 {
                 sink.offer(&failed(now_s + 1, &format!("drive {now_s}")), now_s);
             }
@@ -97,7 +99,8 @@ fn a_sink_that_is_down_for_ten_minutes_loses_nothing_and_the_order_is_kept() {
                 sink.restart();
             }
         }
-        let sent: Vec<u64> = (0..1000).filter(|now_s| now_s % 7 == 0).map(|now_s| now_s + 1).collect();
+        let sent: Vec<u64> =
+            (0..1000).filter(|now_s| now_s % 7 == 0).map(|now_s| now_s + 1).collect();
         assert_eq!(sink.numbers(), sent, "restarts: {restarts}");
         let first_after = sink.arrived.iter().find(|(at_s, _)| *at_s >= 700).expect("some").0;
         assert!(first_after <= 760, "the longest gap is a minute: {first_after}");
@@ -137,7 +140,11 @@ fn repeats_are_folded_into_one_message_a_minute() {
     );
     let all: u64 = told.iter().map(|(.., more)| more + 1).sum();
     assert_eq!(all, 151, "each event is in exactly one message");
-    assert!(sink.arrived[2].1.text().ends_with("(59 more like it)"), "{}", sink.arrived[2].1.text());
+    assert!(
+        sink.arrived[2].1.text().ends_with("(59 more like it)"),
+        "{}",
+        sink.arrived[2].1.text()
+    );
     // Without folding, each event is a message.
     let mut plain = Sink::new(channel(",\"fold_s\":0"));
     for number in 1..=10 {

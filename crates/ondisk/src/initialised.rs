@@ -108,10 +108,16 @@ impl InitRecord {
 
     /// The united record of the members. False: it is incomplete, since a block is unreadable on
     /// every member.
-    pub fn unite(array: Uuid, regions: u32, blocks: u32, members: &[RecordCopies]) -> (InitRecord, bool) {
+    pub fn unite(
+        array: Uuid,
+        regions: u32,
+        blocks: u32,
+        members: &[RecordCopies],
+    ) -> (InitRecord, bool) {
         let mut record = InitRecord::new(array, regions, blocks);
         let of_regions: Vec<Copies> = members.iter().map(|copies| copies.regions.clone()).collect();
-        let (initialised, unknown) = IntentMap::unite_in(Area::Initialised, array, regions, &of_regions);
+        let (initialised, unknown) =
+            IntentMap::unite_in(Area::Initialised, array, regions, &of_regions);
         record.initialised = initialised;
         let mut is_all = unknown == 0;
         let mut found: BTreeMap<u32, (u32, Vec<u8>)> = BTreeMap::new();
@@ -224,7 +230,10 @@ impl InitRecord {
     /// list record regions as initialised; they must be durable before the second list is written.
     pub fn take_changed(&mut self) -> [Vec<BlockWrite>; 2] {
         let changed = std::mem::take(&mut self.changed);
-        [self.initialised.take_changed(), changed.into_iter().map(|index| self.write_of(index)).collect()]
+        [
+            self.initialised.take_changed(),
+            changed.into_iter().map(|index| self.write_of(index)).collect(),
+        ]
     }
 
     /// Every block, with its next sequence. Two calls, each written, make both copies of all blocks
@@ -437,16 +446,21 @@ mod tests {
                 })
             };
             for disk in &disks {
-                let (found, is_all) = InitRecord::unite(ARRAY, 40, 4, std::slice::from_ref(&disk.0));
+                let one = std::slice::from_ref(&disk.0);
+                let (found, is_all) = InitRecord::unite(ARRAY, 40, 4, one);
                 prop_assert!(is_all);
                 prop_assert!(at_least(&known(&found), &before) && at_least(&after, &known(&found)));
             }
-            let (both, _) = InitRecord::unite(ARRAY, 40, 4, &[disks[0].0.clone(), disks[1].0.clone()]);
+            let two = [disks[0].0.clone(), disks[1].0.clone()];
+            let (both, _) = InitRecord::unite(ARRAY, 40, 4, &two);
             prop_assert!(at_least(&known(&both), &before) && at_least(&after, &known(&both)));
         }
 
         #[test]
-        fn any_bytes_are_taken_for_a_record_without_panic(bytes in prop::collection::vec(any::<u8>(), ROOM), regions in 1_u32..100) {
+        fn any_bytes_are_taken_for_a_record_without_panic(
+            bytes in prop::collection::vec(any::<u8>(), ROOM),
+            regions in 1_u32..100,
+        ) {
             let mut block = Block { sequence: 4, bits: bytes };
             let write = block.write(Area::PartlyInitialised, ARRAY, 0);
             let mut disk = Disk::new(regions, 4);
@@ -455,7 +469,9 @@ mod tests {
         }
 
         #[test]
-        fn what_is_left_after_a_change_of_size_is_what_was_known(sizes in prop::collection::vec(1_u32..20_000, 1..6)) {
+        fn what_is_left_after_a_change_of_size_is_what_was_known(
+            sizes in prop::collection::vec(1_u32..20_000, 1..6),
+        ) {
             let mut record = InitRecord::new(ARRAY, sizes[0], table_blocks(sizes[0]));
             for size in sizes {
                 record.resize(size);

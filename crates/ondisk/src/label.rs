@@ -474,7 +474,8 @@ impl Label {
         if whole().any(|volume| volume.data_start_bytes < self.tail.data_start().0) {
             return Err(contradiction("the label has a volume that overlaps the drives' tails"));
         }
-        let regions = |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
+        let regions =
+            |volume: &VolumeLabel| (u64::from(volume.first_region), u64::from(volume.end_region()));
         if !distinct(self.volume.iter().map(regions).collect()) {
             return Err(contradiction("the label gives two volumes the same regions"));
         }
@@ -485,7 +486,8 @@ impl Label {
         names.sort_unstable();
         let mut uuids: Vec<Uuid> = self.volume.iter().map(|volume| volume.uuid).collect();
         uuids.sort_unstable();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) || uuids.windows(2).any(|pair| pair[0] == pair[1])
+        if names.windows(2).any(|pair| pair[0] == pair[1])
+            || uuids.windows(2).any(|pair| pair[0] == pair[1])
         {
             return Err(contradiction("the label gives two volumes the same name or UUID"));
         }
@@ -554,7 +556,10 @@ impl Label {
                 replacement.stale = replacement.stale.widened(most);
             }
         }
-        label.volume.iter_mut().for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));
+        label
+            .volume
+            .iter_mut()
+            .for_each(|volume| volume.unwritten = volume.unwritten.narrowed(most));
         label
     }
 }

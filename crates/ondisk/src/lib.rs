@@ -3,12 +3,11 @@
 //!
 //! # The last 32 MiB of every drive
 //! ```text
-//! drive                                            tail: 32 MiB, plus the remainder to 4 KiB
-//! ┌────────────────────────────────────────────────┬───────────┬─────────┬───────────┬───────┬───────┬─────────┬────────┐
-//! │ data of the array's volumes, side by side      │ workspace │ primary │ secondary │ map 0 │ map 1 │ witness │ anchor │
-//! └────────────────────────────────────────────────┴───────────┴─────────┴───────────┴───────┴───────┴─────────┴────────┘
-//! 0                                      tail +   0           16 MiB    18 MiB      20      21      22        drive's
-//!                                                                                                          last block
+//! drive                    tail: 32 MiB, plus the remainder to 4 KiB
+//! ┌────────────────────────┬───────────┬─────────┬───────────┬───────┬───────┬─────────┬────────┐
+//! │ volumes, side by side  │ workspace │ primary │ secondary │ map 0 │ map 1 │ witness │ anchor │
+//! └────────────────────────┴───────────┴─────────┴───────────┴───────┴───────┴─────────┴────────┘
+//! 0               tail +   0           16 MiB    18 MiB      20      21      22        last block
 //! ```
 //! The tail begins at (drive size − 32 MiB), rounded down to 4 KiB; on drives that were imported
 //! with data up to their end it lies before the data ([`TailPlace`]). Anchor, primary and secondary
@@ -79,8 +78,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use initialised::{InitRecord, RecordCopies};
 pub use intent::{BlockWrite, Copies, IntentMap};
 pub use label::{
-    Cause, FailedDrive, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy, Replacement,
-    StartDegraded,
+    Cause, FailedDrive, GENERATION_STRIDE, Label, MAX_LEAD, Member, MemberState, Phase, Policy,
+    Replacement, StartDegraded,
 };
 pub use log_device::{LogFound, LogLabel, LogMember, LogPlace};
 pub use modes::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteMode};

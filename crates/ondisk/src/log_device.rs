@@ -2,10 +2,11 @@
 //! instead of the members. A log has one device or two with equal content.
 //!
 //! ```text
-//! device   64 KiB    512 KiB   1 MiB                              size − 1 MiB, rounded down to 256 KiB
+//! device   64 KiB    512 KiB   1 MiB                                      end
 //! ┌───────┬─────────┬─────────┬──────────────────────────────────────────┬────────┐
 //! │ zeroes│ copy 0  │ copy 1  │ journals, each at the same place on both │ unused │
 //! └───────┴─────────┴─────────┴──────────────────────────────────────────┴────────┘
+//! end: size − 1 MiB, rounded down to 256 KiB
 //!
 //! copy: a head, and the label as TOML; numbers are little-endian
 //!    0  8  "SRoClogd"                     32  8  generation
@@ -169,7 +170,8 @@ impl LogLabel {
     /// Describes the first invalid field.
     pub fn check(&self) -> Result<()> {
         if self.generation == 0 || self.generation >= u64::MAX / 2 {
-            let sentence = format!("the log's label has the invalid generation {}", self.generation);
+            let sentence =
+                format!("the log's label has the invalid generation {}", self.generation);
             return Err(contradiction(sentence));
         }
         self.check_devices()?;
@@ -185,11 +187,14 @@ impl LogLabel {
             return Err(contradiction("the log's label names one device twice"));
         }
         if !devices.iter().any(|device| device.uuid == self.device) {
-            let sentence = format!("the log's label does not name the device {} it is on", self.device);
+            let sentence =
+                format!("the log's label does not name the device {} it is on", self.device);
             return Err(contradiction(sentence));
         }
         let is_name = |name: &str| {
-            !name.is_empty() && name.len() <= LONGEST_DEVICE_NAME && !name.contains(char::is_control)
+            !name.is_empty()
+                && name.len() <= LONGEST_DEVICE_NAME
+                && !name.contains(char::is_control)
         };
         match devices.iter().all(|device| is_name(&device.name)) {
             true => Ok(()),
@@ -199,15 +204,20 @@ impl LogLabel {
 
     fn check_places(&self) -> Result<()> {
         if self.place.len() > MOST_PLACES {
-            return Err(contradiction(format!("the log's label names {} journals", self.place.len())));
+            return Err(contradiction(format!(
+                "the log's label names {} journals",
+                self.place.len()
+            )));
         }
         let mut ranges = Vec::new();
         for place in &self.place {
             let is_aligned = |bytes: u64| ByteCount(bytes).is_aligned(BLOCK);
             let range = place.range().filter(|range| !range.len.is_zero());
-            let Some(range) = range.filter(|_| is_aligned(place.start_bytes) && is_aligned(place.len_bytes))
+            let Some(range) =
+                range.filter(|_| is_aligned(place.start_bytes) && is_aligned(place.len_bytes))
             else {
-                let sentence = format!("the log's label gives the volume {} an invalid place", place.volume);
+                let sentence =
+                    format!("the log's label gives the volume {} an invalid place", place.volume);
                 return Err(contradiction(sentence));
             };
             ranges.push(range);
@@ -237,8 +247,9 @@ impl LogLabel {
     /// does not fit.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check()?;
-        let text = toml::to_string(self)
-            .map_err(|error| contradiction(format!("the log's label cannot be written as text: {error}")))?;
+        let text = toml::to_string(self).map_err(|error| {
+            contradiction(format!("the log's label cannot be written as text: {error}"))
+        })?;
         let mut bytes = vec![0; AT_TEXT];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[AT_VERSION..][..4].copy_from_slice(&VERSION.to_le_bytes());
@@ -290,12 +301,14 @@ fn look(bytes: &[u8]) -> Copy {
     let version = u32_at(bytes, AT_VERSION);
     let end = (u32_at(bytes, AT_LEN) as usize).checked_add(AT_TEXT);
     let whole = end.filter(|end| *end <= COPY.as_usize()).and_then(|end| bytes.get(..end));
-    let Some(whole) = whole.filter(|whole| u32_at(whole, AT_CRC) == crc_without(whole, AT_CRC)) else {
+    let Some(whole) = whole.filter(|whole| u32_at(whole, AT_CRC) == crc_without(whole, AT_CRC))
+    else {
         return Copy::Damaged("its checksum is wrong".to_owned());
     };
     if version != VERSION {
         return Copy::Refused(format!(
-            "its log label has version {version} of its format, but this software knows version {VERSION}; use the software that wrote it"
+            "its log label has version {version} of its format, but this software knows version \
+                {VERSION}; use the software that wrote it"
         ));
     }
     match decode(whole) {

@@ -39,7 +39,8 @@ impl Headless {
     /// Whether any of these headers is newer than the witness.
     fn is_older_than(&self, sequences: &[u32]) -> bool {
         let Some(witness) = self.witness else { return false };
-        let is_after = |header: &u32| (header.wrapping_sub(sequence(witness.generation)) as i32) > 0;
+        let is_after =
+            |header: &u32| (header.wrapping_sub(sequence(witness.generation)) as i32) > 0;
         sequences.iter().any(is_after)
     }
 }
@@ -89,13 +90,15 @@ pub fn find(glimpse: &Glimpse) -> Found {
         Look::NotYet => Found::NotYet,
         Look::Found(drive) => of_drive(glimpse, drive),
         Look::Lost(lost) => match lost.anchor.group.uuid(VENDOR) {
-            Some(array) => match headless(glimpse, lost.place(), Uuid(array), &lost.error.to_string()) {
-                // Other software has written since; its changes are unknown.
-                Found::Headless(headless) if headless.is_older_than(&lost.sequences) => {
-                    Found::Bad(lost.error)
+            Some(array) => {
+                match headless(glimpse, lost.place(), Uuid(array), &lost.error.to_string()) {
+                    // Other software has written since; its changes are unknown.
+                    Found::Headless(headless) if headless.is_older_than(&lost.sequences) => {
+                        Found::Bad(lost.error)
+                    }
+                    found => found,
                 }
-                found => found,
-            },
+            }
             None => Found::Bad(lost.error),
         },
         // Journals of a log device may contain any bytes: its label takes precedence.
@@ -141,7 +144,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
     }
     if extras.sequence != header.sequence {
         // An open copy was being written when power was lost: its log may be newer than its header.
-        let cut_off = header.is_open().then(|| headless("its DDF update was interrupted")).flatten();
+        let cut_off =
+            header.is_open().then(|| headless("its DDF update was interrupted")).flatten();
         return cut_off.unwrap_or(Found::Foreign(drive));
     }
     let Some(own) = own else {
@@ -153,7 +157,8 @@ fn of_drive(glimpse: &Glimpse, drive: Box<Drive>) -> Found {
             Found::Carried(Carried { content, drive: Some(Rc::from(drive)) })
         }
         Ok(_) => {
-            let context = "the label and the DDF structure of this drive do not belong together".to_owned();
+            let context =
+                "the label and the DDF structure of this drive do not belong together".to_owned();
             Found::Bad(Error::new(ErrorKind::Contradiction, context))
         }
         Err(error) => Found::Bad(error),

@@ -97,7 +97,10 @@ pub fn spare_text_of(spare: &SpareLabel) -> Result<Vec<u8>> {
 
 fn write(written: &Written) -> Result<Vec<u8>> {
     let text = toml::to_string(written).map_err(|error| {
-        Error::new(ErrorKind::Contradiction, format!("the label cannot be written as text: {error}"))
+        Error::new(
+            ErrorKind::Contradiction,
+            format!("the label cannot be written as text: {error}"),
+        )
     })?;
     if ByteCount::of(text.as_bytes()) > Extras::MOST {
         let sentence = format!(
@@ -151,7 +154,9 @@ pub(crate) fn check_version(version: u32) -> Result<()> {
 /// The error for an unsupported version.
 pub(crate) fn another_version(version: u32) -> Error {
     let context = format!(
-        "the label has version {version} of its format, but this software knows versions {EARLIEST_VERSION} to {VERSION}; use the software that wrote it, and move the data to a volume made by this one"
+        "the label has version {version} of its format, but this software knows versions \
+            {EARLIEST_VERSION} to {VERSION}; use the software that wrote it, and move the data to \
+            a volume made by this one"
     );
     Error::new(ErrorKind::Version, context)
 }

@@ -111,8 +111,10 @@ pub fn readiness(label: &Label, volume: &VolumeLabel, out: &DriveSet) -> Readine
     };
     let with_slot = label.member.iter().enumerate();
     let behind = slots(with_slot.filter(|(_, member)| is_behind(member)).map(|(slot, _)| slot));
-    let enough =
-        || lost.intersection(out).is_empty() && volume.survives(label.member.len(), &out.union(&behind));
+    let enough = || {
+        lost.intersection(out).is_empty()
+            && volume.survives(label.member.len(), &out.union(&behind))
+    };
     match out.is_empty() {
         true if behind.is_empty() => Readiness::Optimal,
         true => Readiness::Degraded,
@@ -140,11 +142,13 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
         .into_iter()
         .max_by_key(|&drive| (drives[drive].label.generation, drives[drive].label.drive))?;
     let newest = drives[newest].label.clone();
-    let carrier = |uuid: Uuid| group.iter().copied().find(|&drive| drives[drive].label.drive == uuid);
+    let carrier =
+        |uuid: Uuid| group.iter().copied().find(|&drive| drives[drive].label.drive == uuid);
     let mut members = Vec::new();
     for member in &newest.member {
         let mut found = judge(drives, &newest, member, carrier(member.uuid));
-        found.replacement = member.replacement.as_ref().and_then(|replacement| carrier(replacement.uuid));
+        found.replacement =
+            member.replacement.as_ref().and_then(|replacement| carrier(replacement.uuid));
         found.replacement = found.replacement.filter(|&drive| {
             drives[drive].label.generation >= newest.confirmed && newest.fits(drives[drive].size)
         });
@@ -153,18 +157,26 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
     for &drive in &group {
         let uuid = drives[drive].label.drive;
         if newest.slot_of(uuid).is_none() && newest.replaced_by(uuid).is_none() {
-            let sentence =
-                format!("{} is a former member of the array of {}", drives[drive].name, newest.names());
+            let sentence = format!(
+                "{} is a former member of the array of {}",
+                drives[drive].name,
+                newest.names()
+            );
             refused.push((drive, sentence));
         }
     }
     refused.sort();
-    let mut reasons: Vec<String> = members.iter().filter_map(|member| member.reason.clone()).collect();
+    let mut reasons: Vec<String> =
+        members.iter().filter_map(|member| member.reason.clone()).collect();
     let apart = apart(drives, &newest, &group);
     reasons.extend(apart.clone());
     let mut found = FoundArray { label: newest, members, refused, apart, reasons };
     if found.apart.is_none() {
-        let short = found.label.volume.iter().filter(|volume| found.readiness(volume) == Readiness::Offline);
+        let short = found
+            .label
+            .volume
+            .iter()
+            .filter(|volume| found.readiness(volume) == Readiness::Offline);
         let mut short: Vec<String> = short.map(|volume| too_few(&found, volume)).collect();
         short.dedup();
         found.reasons.extend(short);
@@ -175,7 +187,8 @@ fn found(drives: &[SeenDrive], group: Vec<usize>) -> Option<FoundArray> {
 fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
     let members = found.members.len();
     // The parts of a reshaping volume are shown to users as that volume.
-    let owner = volume.part.as_ref().and_then(|part| found.label.volume_of(part.of)).unwrap_or(volume);
+    let owner =
+        volume.part.as_ref().and_then(|part| found.label.volume_of(part.of)).unwrap_or(volume);
     format!(
         "'{}' cannot be started without {} of its {members} drives; connect and register them",
         owner.name,
@@ -185,7 +198,11 @@ fn too_few(found: &FoundArray, volume: &VolumeLabel) -> String {
 
 /// Of drives with one UUID at most one is the member: the one whose label is newer. Where they are
 /// equally new, none is used.
-fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(usize, String)>) -> Vec<usize> {
+fn without_copies(
+    drives: &[SeenDrive],
+    group: Vec<usize>,
+    refused: &mut Vec<(usize, String)>,
+) -> Vec<usize> {
     let mut by_uuid: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
     for drive in group {
         by_uuid.entry(drives[drive].label.drive).or_default().push(drive);
@@ -199,7 +216,9 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         let name = |drive: usize| &drives[drive].name;
         for &copy in &same {
             let sentence = format!(
-                "{} is a copy of {}, or the same storage under another name: both carry the same drive UUID, and the newer one is used; disconnect the other one, and write nothing to it",
+                "{} is a copy of {}, or the same storage under another name: both carry the same \
+                    drive UUID, and the newer one is used; disconnect the other one, and write \
+                    nothing to it",
                 name(copy),
                 name(newest)
             );
@@ -210,7 +229,9 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
         } else {
             let other = same[same.len() - 1];
             let sentence = format!(
-                "{} and {} carry the same drive UUID and are equally new, so neither is used: one is a copy, or they are one storage under two names; remove one of the names, and write nothing to either",
+                "{} and {} carry the same drive UUID and are equally new, so neither is used: one \
+                    is a copy, or they are one storage under two names; remove one of the names, \
+                    and write nothing to either",
                 name(newest),
                 name(other)
             );
@@ -220,17 +241,24 @@ fn without_copies(drives: &[SeenDrive], group: Vec<usize>, refused: &mut Vec<(us
     kept
 }
 
-fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<usize>) -> FoundMember {
+fn judge(
+    drives: &[SeenDrive],
+    newest: &Label,
+    member: &Member,
+    drive: Option<usize>,
+) -> FoundMember {
     let volumes = newest.names();
-    let say = |role, reason: String| FoundMember { drive, role, reason: Some(reason), replacement: None };
+    let say =
+        |role, reason: String| FoundMember { drive, role, reason: Some(reason), replacement: None };
     let Some(index) = drive else {
         return match member.state {
             MemberState::Online => {
                 say(Role::Missing, format!("drive {} of {volumes} is missing", member.name))
             }
-            MemberState::Failed => {
-                say(Role::Out, format!("drive {} of {volumes} is not in use: {}", member.name, why(member)))
-            }
+            MemberState::Failed => say(
+                Role::Out,
+                format!("drive {} of {volumes} is not in use: {}", member.name, why(member)),
+            ),
         };
     };
     let seen = &drives[index];
@@ -239,17 +267,24 @@ fn judge(drives: &[SeenDrive], newest: &Label, member: &Member, drive: Option<us
         let need = newest.needed_bytes();
         return say(
             Role::Stale,
-            format!("{} is now too small for {volumes}, which need {need} of it with its label", seen.name),
+            format!(
+                "{} is now too small for {volumes}, which need {need} of it with its label",
+                seen.name
+            ),
         );
     }
     // A member that joined with an unconfirmed change may lack that change.
-    let known =
-        if member.is_online() && member.since <= newest.confirmed { newest.confirmed } else { member.knew };
+    let known = if member.is_online() && member.since <= newest.confirmed {
+        newest.confirmed
+    } else {
+        member.knew
+    };
     if own.generation < known {
         return say(
             Role::Stale,
             format!(
-                "{} is an earlier copy: it has recorded {} of the first {known} changes of {volumes}; replace it with 'softroc drive replace'",
+                "{} is an earlier copy: it has recorded {} of the first {known} changes of \
+                    {volumes}; replace it with 'softroc drive replace'",
                 seen.name, own.generation
             ),
         );
@@ -288,7 +323,10 @@ pub fn verb_back(member: &Member) -> &'static str {
 /// derives from the other.
 fn contradicts(other: &Label, newest: &Label) -> bool {
     other.member.iter().zip(&newest.member).any(|(theirs, ours)| {
-        !theirs.is_online() && ours.is_online() && ours.since <= other.generation && theirs.uuid == ours.uuid
+        !theirs.is_online()
+            && ours.is_online()
+            && ours.since <= other.generation
+            && theirs.uuid == ours.uuid
     }) || (other.generation == newest.generation && !other.agrees_with(newest))
 }
 
@@ -297,7 +335,12 @@ fn went_on(drives: &[SeenDrive], part: &[usize], label: &Label) -> String {
     let names: Vec<&str> = part.iter().map(|&drive| drives[drive].name.as_str()).collect();
     let out = label.member.iter().filter(|member| !member.is_online());
     let out: Vec<&str> = out.map(|member| member.name.as_str()).collect();
-    format!("{} made change {} without {}", names.join(" and "), label.generation, out.join(" and "))
+    format!(
+        "{} made change {} without {}",
+        names.join(" and "),
+        label.generation,
+        out.join(" and ")
+    )
 }
 
 /// Whether another part of the array was used without this one: a sentence.
@@ -308,8 +351,12 @@ fn went_on(drives: &[SeenDrive], part: &[usize], label: &Label) -> String {
 fn apart(drives: &[SeenDrive], newest: &Label, group: &[usize]) -> Option<String> {
     for &drive in group {
         let other = &drives[drive].label;
-        let serves = |volume: &VolumeLabel| readiness(other, volume, &other.out()) != Readiness::Offline;
-        if other.phase != Phase::Online || !contradicts(other, newest) || !other.volume.iter().any(serves) {
+        let serves =
+            |volume: &VolumeLabel| readiness(other, volume, &other.out()) != Readiness::Offline;
+        if other.phase != Phase::Online
+            || !contradicts(other, newest)
+            || !other.volume.iter().any(serves)
+        {
             continue;
         }
         let on_its_side = |member: &Member| {

@@ -79,8 +79,11 @@ impl VolumeLabel {
 impl VolumeLabel {
     /// Its ranges in the space of the journals, relative to the start of that space.
     pub fn in_journals(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let journal = self.journal.as_ref().map(|journal| (journal.start_bytes, journal.end_bytes()));
-        journal.into_iter().chain(self.saves().then(|| (self.data_start_bytes, self.data_end_bytes())))
+        let journal =
+            self.journal.as_ref().map(|journal| (journal.start_bytes, journal.end_bytes()));
+        journal
+            .into_iter()
+            .chain(self.saves().then(|| (self.data_start_bytes, self.data_end_bytes())))
     }
 }
 
@@ -88,8 +91,9 @@ impl Label {
     /// Each part must belong to a reshaping volume, and each reshaping volume must have both parts.
     pub(crate) fn check_reshapes(&self) -> Result<()> {
         for volume in &self.volume {
-            let wrong =
-                |what: &str| Err(contradiction(format!("the label is invalid: '{}' {what}", volume.name)));
+            let wrong = |what: &str| {
+                Err(contradiction(format!("the label is invalid: '{}' {what}", volume.name)))
+            };
             if volume.saves() && volume.data_end_bytes() > Tail::JOURNALS.0 {
                 return wrong("lies beyond the space of the journals");
             }
@@ -115,7 +119,8 @@ impl Label {
             };
             let end = reshape.moved_bytes.checked_add(reshape.saved_bytes);
             // Data beyond the capacity of the new layout are discarded.
-            let is_inside = end.is_some_and(|end| end <= volume.capacity_bytes.min(to.capacity_bytes));
+            let is_inside =
+                end.is_some_and(|end| end <= volume.capacity_bytes.min(to.capacity_bytes));
             if !is_inside || to.data_start_bytes != volume.data_start_bytes {
                 return wrong("has moved more data than it has");
             }

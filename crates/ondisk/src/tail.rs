@@ -56,9 +56,11 @@ pub enum TailPlace {
     /// The last 32 MiB; data before them.
     #[default]
     End,
-    /// The 32 MiB from 1 MiB on; data behind them, and the anchor in the last block, behind the data.
+    /// The 32 MiB from 1 MiB on; data behind them, and the anchor in the last block, behind the
+    /// data.
     Front,
-    /// The 32 MiB that end 4 KiB earlier, and the anchor 4 KiB from the drive's beginning; data behind them, to the drive's end.
+    /// The 32 MiB that end 4 KiB earlier, and the anchor 4 KiB from the drive's beginning; data
+    /// behind them, to the drive's end.
     FrontWithAnchor,
 }
 
@@ -76,7 +78,10 @@ impl TailPlace {
     pub fn of_primary(primary: ByteOffset) -> TailPlace {
         let in_front = [TailPlace::Front, TailPlace::FrontWithAnchor];
         let start = primary.0.checked_sub(crate::ddf::WORKSPACE);
-        in_front.into_iter().find(|place| place.front().map(|at| at.0) == start).unwrap_or(TailPlace::End)
+        in_front
+            .into_iter()
+            .find(|place| place.front().map(|at| at.0) == start)
+            .unwrap_or(TailPlace::End)
     }
 
     /// The first byte that volumes may use.
@@ -237,11 +242,15 @@ mod tests {
             let site = tail.site(block).unwrap();
             assert_eq!((tail.start(), site.tail()), (ByteOffset(32 << 20), tail.start()));
             let most = crate::intent::MAX_BLOCKS;
-            let (first, second) =
-                (tail.blocks(Area::WriteIntent, 0, 0, most), tail.blocks(Area::WriteIntent, 1, 0, most));
+            let (first, second) = (
+                tail.blocks(Area::WriteIntent, 0, 0, most),
+                tail.blocks(Area::WriteIntent, 1, 0, most),
+            );
             assert_eq!(first.start, site.region().start);
             assert!(first.len <= MAP_COPY && first.end() <= second.start);
-            assert!(second.end() <= tail.witness().start && tail.witness().end() <= tail.undo().start);
+            assert!(
+                second.end() <= tail.witness().start && tail.witness().end() <= tail.undo().start
+            );
             let partly = crate::initialised::MAX_BLOCKS;
             let records = [
                 tail.witness(),
@@ -272,10 +281,17 @@ mod tests {
                 assert!(tail.range().intersection(tail.data()).is_empty(), "{place:?}");
                 let anchor = ByteRange::new(site.anchor(), block.bytes());
                 let [mark, others @ ..] = tail.marks();
-                assert!(mark.contains(anchor) && mark.intersection(tail.data()).is_empty(), "{place:?}");
+                assert!(
+                    mark.contains(anchor) && mark.intersection(tail.data()).is_empty(),
+                    "{place:?}"
+                );
                 assert!(others.iter().all(|mark| tail.range().contains(*mark)), "{place:?}");
-                assert!(tail.range().contains(site.region()) && site.region().contains(tail.undo()));
-                assert!(tail.range().contains(tail.journals()) && tail.range().contains(tail.witness()));
+                assert!(
+                    tail.range().contains(site.region()) && site.region().contains(tail.undo())
+                );
+                assert!(
+                    tail.range().contains(tail.journals()) && tail.range().contains(tail.witness())
+                );
             }
         }
         let least = TailPlace::Front.data_start().0 + BLOCK.0;

@@ -12,9 +12,9 @@
 //! | hot spare | a group of its own, with a spare assignment record |
 
 use crate::ddf::{
-    Condition, Controller, DiskKind, DiskRecord, DiskRef, DiskState, Drive, Group, Guid, Name, Site,
-    SpareRecord, Step, Structure, Time, Volume, VolumeAccess, VolumeRecord, VolumeState, condition, follows,
-    rewrite, update,
+    Condition, Controller, DiskKind, DiskRecord, DiskRef, DiskState, Drive, Group, Guid, Name,
+    Site, SpareRecord, Step, Structure, Time, Volume, VolumeAccess, VolumeRecord, VolumeState,
+    condition, follows, rewrite, update,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::{Cause, Label, Member};
@@ -25,7 +25,6 @@ use crate::tail::{Tail, TailPlace};
 use crate::uuid::Uuid;
 use crate::volume::{Init, VolumeLabel};
 use crate::witness::Witness;
-use layout::Shape;
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, DriveCount, SectorSize};
 
@@ -93,7 +92,8 @@ impl Telling {
     /// [`ErrorKind::Contradiction`] where the drive is unknown.
     fn structure(&self, site: &Site, drive: Uuid) -> Result<Structure> {
         let own = self.group.disks.iter().find(|disk| disk.guid == guid(drive));
-        let none = || Error::new(ErrorKind::Contradiction, format!("no drive {drive} in the label"));
+        let none =
+            || Error::new(ErrorKind::Contradiction, format!("no drive {drive} in the label"));
         let reference = own.ok_or_else(none)?.reference;
         // Records of volumes on this drive use its own block size; a volume that they cannot
         // describe gets a vendor's record.
@@ -102,7 +102,10 @@ impl Telling {
             group.volumes.into_iter().partition(|volume| volume.parts(site.coding()).is_ok());
         group.volumes = sayable;
         group.others.extend(others.iter().map(|volume| {
-            (volume.record.guid, format!("{} {}", volume.shape.level.name(), volume.record.name.text()))
+            (
+                volume.record.guid,
+                format!("{} {}", volume.shape.level.name(), volume.record.name.text()),
+            )
         }));
         group.structure(site, reference, Some((VERSION, &self.text)))
     }
@@ -154,7 +157,8 @@ fn controller(of: Guid) -> Controller {
 fn group_of(label: &Label) -> Result<Group> {
     let created = label.volume.iter().map(|volume| volume.created_unix_s).max().unwrap_or(0);
     let disks = disks_of(label);
-    let references: BTreeMap<Guid, DiskRef> = disks.iter().map(|disk| (disk.guid, disk.reference)).collect();
+    let references: BTreeMap<Guid, DiskRef> =
+        disks.iter().map(|disk| (disk.guid, disk.reference)).collect();
     let mut volumes = Vec::new();
     let (mut number, mut others) = (0, Vec::new());
     for volume in label.volume.iter().filter(|volume| !volume.is_part()) {
@@ -193,7 +197,8 @@ fn disk(
         reference = DiskRef(reference.0.wrapping_add(1));
     }
     taken.push(reference);
-    let site = SectorSize::from_bytes(block).and_then(|block| Site::at(ByteCount(size), block, place));
+    let site =
+        SectorSize::from_bytes(block).and_then(|block| Site::at(ByteCount(size), block, place));
     DiskRecord {
         guid,
         reference,
@@ -260,9 +265,11 @@ fn volume_of(
     let none = Runs::default();
     // Drives that are reported as failed, or as behind, are ignored here: with such a drive, an
     // inconsistent volume is one with doubtful data, and Linux md does not start it.
-    let stale =
-        |member: &&Member| member.stale.touches_beyond(&none, volume.first_region, volume.end_region());
-    let current = label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
+    let stale = |member: &&Member| {
+        member.stale.touches_beyond(&none, volume.first_region, volume.end_region())
+    };
+    let current =
+        label.member.iter().filter(|member| member.is_online() && !is_behind(member, volume));
     // Uninitialised stripes have no matching redundancy. With an offline drive this is not
     // reported, as above.
     let by_stripe = volume.initialised_by_bytes.is_some();
@@ -275,29 +282,27 @@ fn volume_of(
         label.clean && !by_stripe || volume.init == Init::Zeroed || !volume.level.is_redundant();
     let name: String = volume.name.chars().take(Name::MOST_BYTES).collect();
     let start = ByteOffset(volume.data_start_bytes);
-    let member =
-        |member: &Member| (references.get(&guid(member.uuid)).copied().unwrap_or(DiskRef::NONE), start);
+    let member = |member: &Member| {
+        (references.get(&guid(member.uuid)).copied().unwrap_or(DiskRef::NONE), start)
+    };
     Ok(Volume {
         record: VolumeRecord {
             guid: guid(volume.uuid),
             number,
             kind: 0,
             state,
-            access: if is_initialised { VolumeAccess::READY } else { VolumeAccess::NOT_INITIALISED },
+            access: if is_initialised {
+                VolumeAccess::READY
+            } else {
+                VolumeAccess::NOT_INITIALISED
+            },
             failures_left: u8::MAX,
             name: Name::new(&name).unwrap_or(Name([0; 16])),
         },
         timestamp: Time::from_unix_s(volume.created_unix_s),
         // A stale drive has an older record of its span.
         sequence: label.member.iter().map(|member| sequence(member.since)).max().unwrap_or(0),
-        shape: Shape {
-            level: volume.level,
-            drives: DriveCount(label.member.len() as u16),
-            spans: Some(volume.spans),
-            copies: Some(volume.copies),
-            parity: volume.parity,
-            mirrors: volume.mirrors,
-        },
+        shape: volume.shape(DriveCount(label.member.len() as u16)),
         strip: geometry.strip(),
         member_size: ByteCount(volume.member_bytes),
         capacity: ByteCount(volume.capacity_bytes),

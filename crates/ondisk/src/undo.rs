@@ -3,13 +3,15 @@
 //!
 //! ```text
 //! tail + 24 MiB
-//! ┌──────┬────────┬────────┬───┐      head, 4096 bytes; numbers are little-endian
-//! │ head │ part 0 │ part 1 │ … │       0  8  "SRoCundo"          36  4  CRC-32C of the parts' bytes
-//! └──────┴────────┴────────┴───┘       8  4  version, 1          40 24  zero
-//!                                     12  4  CRC-32C of the      64     16 for each part: where its bytes
-//!                                            head, this as zero          belong on the drive, how many
-//!                                     16 16  UUID of the array
-//!                                     32  4  how many parts
+//! ┌──────┬────────┬────────┬───┐
+//! │ head │ part 0 │ part 1 │ … │
+//! └──────┴────────┴────────┴───┘
+//! head, 4096 bytes; numbers are little-endian
+//!  0  8  "SRoCundo"                        32  4  how many parts
+//!  8  4  version, 1                        36  4  CRC-32C of the parts' bytes
+//! 12  4  CRC-32C of the head, this as zero 40 24  zero
+//! 16 16  UUID of the array                 64     16 for each part: where its bytes belong on
+//!                                                 the drive, how many
 //! ```
 //! # Invariants
 //! - The head is written when the parts are durable, and removed when they are no longer needed.
@@ -83,7 +85,8 @@ impl Undo {
 
     /// The bytes behind the head: all parts, padded to whole blocks.
     pub fn body(&self) -> Vec<u8> {
-        let mut body: Vec<u8> = self.parts.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+        let mut body: Vec<u8> =
+            self.parts.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
         body.resize(body.len().next_multiple_of(BLOCK.as_usize()), 0);
         body
     }

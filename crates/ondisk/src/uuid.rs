@@ -42,8 +42,11 @@ impl FromStr for Uuid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Uuid, String> {
-        let wrong =
-            || format!("'{text}' is not a UUID; expected 32 hexadecimal digits in groups of 8-4-4-4-12");
+        let wrong = || {
+            format!(
+                "'{text}' is not a UUID; expected 32 hexadecimal digits in groups of 8-4-4-4-12"
+            )
+        };
         let bytes = text.as_bytes();
         let dashes = [8, 13, 18, 23];
         if bytes.len() != 36 || dashes.iter().any(|&at| bytes[at] != b'-') {
@@ -53,7 +56,9 @@ impl FromStr for Uuid {
             .iter()
             .enumerate()
             .filter(|(at, _)| !dashes.contains(at))
-            .map(|(_, digit)| (*digit as char).to_digit(16).map(|value| value as u8).ok_or_else(wrong))
+            .map(|(_, digit)| {
+                (*digit as char).to_digit(16).map(|value| value as u8).ok_or_else(wrong)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Uuid(std::array::from_fn(|index| digits[2 * index] << 4 | digits[2 * index + 1])))
     }
@@ -80,9 +85,12 @@ mod tests {
         let uuid = Uuid::from_random(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
         assert_eq!(uuid.to_string(), "01234567-89ab-4def-bedc-ba9876543210");
         assert_eq!(uuid.to_string().parse(), Ok(uuid));
-        for wrong in
-            ["", "0123", "01234567-89ab-4def-bedc-ba987654321g", "01234567+89ab-4def-bedc-ba9876543210"]
-        {
+        for wrong in [
+            "",
+            "0123",
+            "01234567-89ab-4def-bedc-ba987654321g",
+            "01234567+89ab-4def-bedc-ba9876543210",
+        ] {
             assert!(wrong.parse::<Uuid>().is_err(), "{wrong}");
         }
         assert!("é1234567-89ab-4def-bedc-ba987654321".parse::<Uuid>().is_err());

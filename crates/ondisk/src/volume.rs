@@ -160,7 +160,8 @@ pub enum Init {
 pub struct Punctured {
     /// The drive's slot.
     pub slot: u16,
-    /// Half-open runs of bytes from the volume's first byte on that drive, ascending; whole sectors.
+    /// Half-open runs of bytes from the volume's first byte on that drive, ascending; whole
+    /// sectors.
     pub bytes: Vec<[u64; 2]>,
 }
 
@@ -282,7 +283,9 @@ pub struct VolumeLabel {
 pub fn is_volume_name(name: &str) -> bool {
     let first_is_fine = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let fits = name.len() <= LONGEST_NAME;
-    first_is_fine && fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    first_is_fine
+        && fits
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 fn contradiction(what: impl Into<String>) -> Error {
@@ -290,24 +293,33 @@ fn contradiction(what: impl Into<String>) -> Error {
 }
 
 impl VolumeLabel {
+    /// Its shape on that number of drives.
+    pub(crate) fn shape(&self, drives: DriveCount) -> Shape {
+        Shape {
+            level: self.level,
+            drives,
+            spans: Some(self.spans),
+            copies: Some(self.copies),
+            parity: self.parity,
+            mirrors: self.mirrors,
+        }
+    }
+
     /// Its layout over that number of members.
     ///
     /// # Errors
     /// When the layout is invalid.
     pub fn geometry(&self, members: usize) -> Result<Geometry> {
-        let wrong = |sentence: String| contradiction(format!("invalid volume in the label: {sentence}"));
-        let strip = StripSize::new(ByteCount(self.strip_bytes)).map_err(|error| wrong(error.to_string()))?;
+        let wrong =
+            |sentence: String| contradiction(format!("invalid volume in the label: {sentence}"));
+        let strip = StripSize::new(ByteCount(self.strip_bytes))
+            .map_err(|error| wrong(error.to_string()))?;
         let members = members_of(self, members)?;
-        let drives = u16::try_from(members).map_err(|_| wrong(format!("it has {members} members")))?;
-        let shape = Shape {
-            level: self.level,
-            drives: DriveCount(drives),
-            spans: Some(self.spans),
-            copies: Some(self.copies),
-            parity: self.parity,
-            mirrors: self.mirrors,
-        };
-        shape.geometry(strip, ByteCount(self.member_bytes)).map_err(|error| wrong(error.to_string()))
+        let drives =
+            u16::try_from(members).map_err(|_| wrong(format!("it has {members} members")))?;
+        self.shape(DriveCount(drives))
+            .geometry(strip, ByteCount(self.member_bytes))
+            .map_err(|error| wrong(error.to_string()))
     }
 
     /// Its sector.
@@ -344,7 +356,9 @@ impl VolumeLabel {
     /// Whether its redundancy suffices without these members.
     pub fn survives(&self, members: usize, out: &DriveSet) -> bool {
         self.geometry(members).is_ok_and(|geometry| {
-            geometry.survives_set(&self.does_without(out).intersection(&DriveSet::first(geometry.drives())))
+            geometry.survives_set(
+                &self.does_without(out).intersection(&DriveSet::first(geometry.drives())),
+            )
         })
     }
 
@@ -368,13 +382,17 @@ impl VolumeLabel {
             return Err(contradiction("the label names a member size that is not whole strips"));
         }
         let capacity = ByteCount(self.capacity_bytes);
-        if capacity.is_zero() || capacity > geometry.capacity() || !capacity.is_aligned(sector.bytes()) {
+        if capacity.is_zero()
+            || capacity > geometry.capacity()
+            || !capacity.is_aligned(sector.bytes())
+        {
             return Err(contradiction(format!(
                 "the label names a capacity of {capacity}, but its volume has {}",
                 geometry.capacity()
             )));
         }
-        let ends = self.data_start_bytes.checked_add(self.member_bytes).is_some_and(|end| end < 1 << 63);
+        let ends =
+            self.data_start_bytes.checked_add(self.member_bytes).is_some_and(|end| end < 1 << 63);
         if !ends || !ByteCount(self.data_start_bytes).is_aligned(sector.bytes()) {
             return Err(contradiction(format!(
                 "the label lets '{name}' begin at byte {}, which is invalid",
@@ -395,8 +413,9 @@ impl VolumeLabel {
 
     fn check_sets(&self, members: usize, sector: SectorSize) -> Result<()> {
         let is_slot = |slot: u16| usize::from(slot) < members;
-        let inside =
-            |runs: &Runs| runs.0.iter().all(|run| run[0] >= self.first_region && run[1] <= self.end_region());
+        let inside = |runs: &Runs| {
+            runs.0.iter().all(|run| run[0] >= self.first_region && run[1] <= self.end_region())
+        };
         self.unwritten.check("unwritten")?;
         let mut sets_are_inside = inside(&self.unwritten);
         let mut slots_exist = self.lost.iter().all(|slot| is_slot(*slot));
@@ -412,9 +431,13 @@ impl VolumeLabel {
                 self.name
             )));
         }
-        let is_sorted = |list: &[Punctured]| list.windows(2).all(|pair| pair[0].slot < pair[1].slot);
+        let is_sorted =
+            |list: &[Punctured]| list.windows(2).all(|pair| pair[0].slot < pair[1].slot);
         if !slots_exist || !is_sorted(&self.punctured) || !is_sorted(&self.excluded) {
-            return Err(contradiction(format!("the label names invalid slots for '{}'", self.name)));
+            return Err(contradiction(format!(
+                "the label names invalid slots for '{}'",
+                self.name
+            )));
         }
         for Punctured { slot, bytes } in self.listed() {
             let in_order = bytes.windows(2).all(|pair| pair[0][1] < pair[1][0]);

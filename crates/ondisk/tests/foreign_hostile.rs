@@ -9,9 +9,12 @@ use proptest::prelude::*;
 /// Corrects the checksum, so that the content is decoded.
 fn seal(drive: &mut Drive) {
     for (_, bytes) in &mut drive.parts {
-        let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let fold = |sum: u64| (sum as u32).wrapping_add((sum >> 32) as u32);
-        let sum = |bytes: &[u8]| bytes.chunks_exact(4).map(|chunk| u64::from(word(chunk, 0))).sum::<u64>();
+        let sum = |bytes: &[u8]| {
+            bytes.chunks_exact(4).map(|chunk| u64::from(word(chunk, 0))).sum::<u64>()
+        };
         if bytes.len() < 4096 || bytes[512..].starts_with(b"Intel") {
             // The anchor is the last block; it contains the length.
             let anchor = bytes.len() - 512;
@@ -73,9 +76,11 @@ proptest! {
         let found = reconcile(&seen(&drives));
         for volume in &found {
             for member in &volume.members {
-                let is_used = |bad: &units::ByteRange| member.data.contains(*bad) && !bad.is_empty();
+                let is_used =
+                    |bad: &units::ByteRange| member.data.contains(*bad) && !bad.is_empty();
                 prop_assert!(member.unreadable.iter().all(is_used), "{:?}", member);
-                let in_order = member.unreadable.windows(2).all(|pair| pair[0].end() <= pair[1].start);
+                let mut pairs = member.unreadable.windows(2);
+                let in_order = pairs.all(|pair| pair[0].end() <= pair[1].start);
                 prop_assert!(in_order, "{:?}", member.unreadable);
             }
             prop_assert!(volume.members.len() <= 65536);
@@ -87,7 +92,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all_are_borne(bytes in prop::collection::vec(any::<u8>(), 0..20_000), cut in 0u64..70_000) {
+    fn any_bytes_at_all_are_borne(
+        bytes in prop::collection::vec(any::<u8>(), 0..20_000),
+        cut in 0u64..70_000,
+    ) {
         let parts = vec![(cut / 512 * 512, bytes)];
         let size = units::ByteCount(cut + 20_000);
         let (name, serial) = ("disk".into(), Some("S".into()));

@@ -28,7 +28,8 @@ fn as_mdadm_says(record: &Record) -> String {
         let level = &volume.level;
         let strip = if level == "raid1" { 64 } else { kib(volume.strip.unwrap()) };
         return format!(
-            "{}, {level}, -, {strip} KiB, family {}, generation {}, clean, data at {}, slot {slot}, [{}]",
+            "{}, {level}, -, {strip} KiB, family {}, generation {}, clean, data at {}, slot \
+                {slot}, [{}]",
             volume.version,
             volume.container.as_ref().unwrap().text,
             volume.sequence,
@@ -94,7 +95,8 @@ fn every_array_is_found_with_its_size_and_can_be_read_without_what_its_level_can
             "raid1" => found.record.slots - 1,
             _ => 1,
         };
-        let first = |count: u16| (0..count).fold(DriveSet::EMPTY, |set, slot| set.with(DriveIndex(slot)));
+        let first =
+            |count: u16| (0..count).fold(DriveSet::EMPTY, |set, slot| set.with(DriveIndex(slot)));
         assert!(found.survives(&first(spares)), "{}", array.name);
         assert!(!found.survives(&first(spares + 1)), "{}", array.name);
         arrays_found += 1;
@@ -106,7 +108,10 @@ fn every_array_is_found_with_its_size_and_can_be_read_without_what_its_level_can
 fn a_stale_member_is_told_from_the_others_and_not_used() {
     let found = found(&named("raid5-4-stale-member").drives);
     let member = &found.members[2];
-    assert_eq!((member.standing, member.drive, member.sequence), (Standing::Stale, Some(2), Some(17)));
+    assert_eq!(
+        (member.standing, member.drive, member.sequence),
+        (Standing::Stale, Some(2), Some(17))
+    );
     assert_eq!(found.record.sequence, 22);
     assert_eq!(found.reasons, ["disk2 is stale: the other members no longer list it"]);
 }
@@ -118,7 +123,10 @@ fn a_stale_member_alone_does_not_speak_for_the_others() {
     let found = found(&drives);
     assert_eq!(found.state, State::NotReadable);
     let standings: Vec<_> = found.members.iter().map(|member| member.standing).collect();
-    assert_eq!(standings, [Standing::Missing, Standing::Current, Standing::Stale, Standing::Current]);
+    assert_eq!(
+        standings,
+        [Standing::Missing, Standing::Current, Standing::Stale, Standing::Current]
+    );
 }
 
 #[test]
@@ -150,7 +158,10 @@ fn drives_that_are_known_by_serial_number_are_not_placed_without_one() {
     assert_eq!(without.state, State::Degraded);
     assert_eq!((without.others[0].drive, without.others[0].what), (1, UNPLACED));
     drives[1].serial = Some("ANOTHER".into());
-    assert_eq!(told(&drives[1]).notes, ["holds Intel RAID metadata that do not list its serial number"]);
+    assert_eq!(
+        told(&drives[1]).notes,
+        ["holds Intel RAID metadata that do not list its serial number"]
+    );
     // A USB bridge reports its own serial number, perhaps the same for every drive: it identifies
     // no drive.
     drives[2].serial = Some("ANOTHER".into());
@@ -186,7 +197,9 @@ fn an_interrupted_reshape_is_recognised_and_stands_against_writing() {
         (120, &128u32.to_le_bytes()),
     ];
     let found = found(&changed("raid5-5-left-symmetric", &changes));
-    let Feature::Reshape(reshape) = &found.record.features[0] else { panic!("{:?}", found.record.features) };
+    let Feature::Reshape(reshape) = &found.record.features[0] else {
+        panic!("{:?}", found.record.features)
+    };
     assert_eq!(reshape.from, "raid5 left-symmetric on 4 members with a strip of 64 KiB");
     assert_eq!(reshape.to, "raid5 left-symmetric on 5 members with a strip of 64 KiB");
     assert_eq!((reshape.position.0, reshape.backwards), (40704 << 10, false));
@@ -223,7 +236,12 @@ fn what_an_interrupted_reshape_left_lies_in_two_pieces() {
         let pieces = found.sections.iter();
         pieces
             .map(|piece| {
-                (piece.members.len(), piece.members[0].1.0, piece.within.start.0, piece.within.end().0)
+                (
+                    piece.members.len(),
+                    piece.members[0].1.0,
+                    piece.within.start.0,
+                    piece.within.end().0,
+                )
             })
             .collect::<Vec<_>>()
     };
@@ -258,7 +276,11 @@ fn a_reshape_that_was_interrupted_in_its_critical_section_is_not_read() {
 fn members_whose_data_move_otherwise_than_the_others_stand_against_reading() {
     let found = on_its_way(2048, [1024, 1024, 1024, 1024, 512]);
     assert_eq!(found.state, State::NotReadable);
-    assert!(found.reasons.iter().any(|reason| reason.contains("by another distance")), "{:?}", found.reasons);
+    assert!(
+        found.reasons.iter().any(|reason| reason.contains("by another distance")),
+        "{:?}",
+        found.reasons
+    );
 }
 
 /// Regression: the update of the superblocks was interrupted between members. The newest position
@@ -279,7 +301,8 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
         drives.iter_mut().for_each(seal);
         let found = found(&drives);
         let position = found.record.reshape().unwrap().position.0 / 512;
-        let ends: Vec<u64> = found.sections.iter().map(|piece| piece.within.end().0 / 512).collect();
+        let ends: Vec<u64> =
+            found.sections.iter().map(|piece| piece.within.end().0 / 512).collect();
         assert_eq!(ends.first(), Some(&position), "the sections match the position");
         let is_said = found.reasons.iter().any(|why| why.contains("members may lack data between"));
         assert_eq!(is_said, position != 4096, "{:?}", found.reasons);
@@ -287,7 +310,11 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
     };
     for drive in 0..5 {
         assert_eq!(told(false, &[(drive, 1, 2048)]), (2048, State::Complete), "drive {drive}");
-        assert_eq!(told(true, &[(drive, 1, 6144)]), (6144, State::Complete), "drive {drive}, backwards");
+        assert_eq!(
+            told(true, &[(drive, 1, 6144)]),
+            (6144, State::Complete),
+            "drive {drive}, backwards"
+        );
     }
     assert_eq!(told(false, &[(1, 1, 3072), (2, 1, 2048), (3, 1, 3072)]), (2048, State::Complete));
     // The position of a member that is too far behind does not count, nor any record of a stale
@@ -305,22 +332,27 @@ fn of_members_that_tell_of_different_places_the_least_advanced_one_is_gone_by() 
     assert_eq!(found(&drives).state, State::NotReadable);
 }
 
+/// Makes the superblock one event older.
+fn events_less_one(drive: &mut Drive) {
+    let superblock = &mut drive.parts[0].1;
+    let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - 1;
+    superblock[200..208].copy_from_slice(&events.to_le_bytes());
+    seal(drive);
+}
+
+/// Removes the reshape from the superblock; its checksum is not corrected.
+fn plain(drive: &mut Drive) {
+    let superblock = &mut drive.parts[0].1;
+    superblock[8] = 0;
+    superblock[100..128].fill(0);
+}
+
 /// Regression: the first superblocks of a reshape, or the first without it, were written to all
 /// members except one. That member was read like the others: where the data move, all data were
 /// read at a wrong offset, without a note.
 #[test]
-fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_read_where_its_data_begin() {
-    let events_less_one = |drive: &mut Drive| {
-        let superblock = &mut drive.parts[0].1;
-        let events = u64::from_le_bytes(superblock[200..208].try_into().unwrap()) - 1;
-        superblock[200..208].copy_from_slice(&events.to_le_bytes());
-        seal(drive);
-    };
-    let plain = |drive: &mut Drive| {
-        let superblock = &mut drive.parts[0].1;
-        superblock[8] = 0;
-        superblock[100..128].fill(0);
-    };
+fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_read_where_its_data_begin()
+ {
     for shift in [1024, -1024] {
         let all_know = on_its_way(0, [shift; 5]);
         for late in 0..5 {
@@ -348,7 +380,8 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
                 let superblock = &mut drive.parts[0].1;
                 let begins = u64::from_le_bytes(superblock[128..136].try_into().unwrap());
                 let length = u64::from_le_bytes(superblock[136..144].try_into().unwrap());
-                let moved = |word: u64, by: i32| word.checked_add_signed(by.into()).unwrap().to_le_bytes();
+                let moved =
+                    |word: u64, by: i32| word.checked_add_signed(by.into()).unwrap().to_le_bytes();
                 superblock[128..136].copy_from_slice(&moved(begins, shift));
                 superblock[136..144].copy_from_slice(&moved(length, -shift));
                 plain(drive);
@@ -359,7 +392,12 @@ fn one_member_that_does_not_know_of_the_beginning_or_the_end_of_a_reshape_is_rea
             let ended = found(&drives);
             let other = &ended.members[(late + 1) % 5];
             assert_eq!(ended.members[late].data, other.data, "{shift}, {late}");
-            assert_eq!((ended.state, ended.no_writing.len()), (State::Complete, 1), "{:?}", ended.reasons);
+            assert_eq!(
+                (ended.state, ended.no_writing.len()),
+                (State::Complete, 1),
+                "{:?}",
+                ended.reasons
+            );
             assert!(
                 ended.no_writing[0].contains(&format!("{name} records a reshape at")),
                 "{:?}",
@@ -395,7 +433,10 @@ fn what_was_not_stopped_in_order_is_dirty() {
 fn a_superblock_that_is_damaged_or_out_of_place_is_told_and_not_used() {
     let mut drives = named("raid5-5-left-symmetric").drives;
     drives[0].parts[0].1[48] ^= 1;
-    assert_eq!(told(&drives[0]).notes, ["holds a Linux md 1.2 superblock, and its checksum is wrong"]);
+    assert_eq!(
+        told(&drives[0]).notes,
+        ["holds a Linux md 1.2 superblock, and its checksum is wrong"]
+    );
     assert_eq!(found(&drives).state, State::Degraded);
     drives[1].parts[0].1[144] = 9;
     seal(&mut drives[1]);

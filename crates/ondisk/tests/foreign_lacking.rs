@@ -64,7 +64,9 @@ fn listed_blocks_count_as_unreadable_on_their_member_and_are_named() {
     add_list(&mut empty[1], &[]);
     let empty = found(&empty);
     assert!(
-        empty.members[1].unreadable.is_empty() && empty.reasons.is_empty() && empty.no_writing.is_empty()
+        empty.members[1].unreadable.is_empty()
+            && empty.reasons.is_empty()
+            && empty.no_writing.is_empty()
     );
 }
 
@@ -75,14 +77,17 @@ fn a_list_that_cannot_be_read_or_followed_excludes_its_member() {
         0 => add_list(drive, &[(0, 0)]),
         1 => add_list(drive, &[(5000, 8), (4096, 8)]),
         2 => add_list(drive, &[(32_760, 16)]),
-        // A list of no or too many sectors; over the superblock; in the data; before and past the drive.
+        // A list of no or too many sectors; over the superblock; in the data; before and past the
+        // drive.
         3 => put(drive, 186, &[0, 0]),
         4 => put(drive, 186, &[129, 0]),
         5 => put(drive, 188, &0_i32.to_le_bytes()),
         6 => put(drive, 188, &4000_i32.to_le_bytes()),
         7 => put(drive, 188, &(-16_i32).to_le_bytes()),
         8 => put(drive, 188, &40_000_i32.to_le_bytes()),
-        _ => drive.unreadable.push(ByteRange::new(ByteOffset(SUPERBLOCK + 16 * 512), ByteCount(512))),
+        _ => {
+            drive.unreadable.push(ByteRange::new(ByteOffset(SUPERBLOCK + 16 * 512), ByteCount(512)))
+        }
     };
     let expected = [
         "is damaged: entry 0 names 0 units",
@@ -106,7 +111,10 @@ fn a_list_that_cannot_be_read_or_followed_excludes_its_member() {
         assert_eq!(standings(&found), ["current", "excluded", "current", "current"], "case {case}");
         assert_eq!(found.state, State::Degraded);
         let why = found.members[1].reason.clone().unwrap();
-        assert!(why.starts_with("disk1 is excluded: ") && why.contains(expected), "case {case}: {why}");
+        assert!(
+            why.starts_with("disk1 is excluded: ") && why.contains(expected),
+            "case {case}: {why}"
+        );
         assert!(found.reasons.contains(&why) && found.no_writing.contains(&why), "case {case}");
     }
     let mut striped = drives_of("raid0-4");
@@ -145,7 +153,11 @@ fn a_member_with_feature_bits_that_are_not_known_is_excluded_whoever_speaks_for_
     }
     let reshaped = found(&drives);
     assert_eq!(reshaped.state, State::NotReadable);
-    assert!(reshaped.reasons.iter().any(|why| why.contains("feature bits 0x8000")), "{:?}", reshaped.reasons);
+    assert!(
+        reshaped.reasons.iter().any(|why| why.contains("feature bits 0x8000")),
+        "{:?}",
+        reshaped.reasons
+    );
 }
 
 /// Linux md does not mark a crash where such a log exists.
@@ -175,14 +187,22 @@ fn a_member_that_was_cut_off_says_by_how_much_and_takes_part_for_what_it_has() {
          less; the last 64 KiB of the volume's part count as unreadable; redundancy serves them \
          where the level has any"
     );
-    assert!(short.no_writing[0].contains("use a drive of at least 16 MiB"), "{:?}", short.no_writing);
+    assert!(
+        short.no_writing[0].contains("use a drive of at least 16 MiB"),
+        "{:?}",
+        short.no_writing
+    );
     // Space that the array does not use may be missing.
     for drive in &mut drives {
         put(drive, 80, &(30_720_u64 - 128).to_le_bytes());
     }
     let unused = found(&drives);
     assert!(unused.members[2].unreadable.is_empty() && unused.no_writing.is_empty());
-    assert!(unused.reasons[0].ends_with("the volume does not use that part"), "{:?}", unused.reasons);
+    assert!(
+        unused.reasons[0].ends_with("the volume does not use that part"),
+        "{:?}",
+        unused.reasons
+    );
     // Bad blocks beyond the end of the truncated drive, and across it.
     add_list(&mut drives[2], &[(5000, 1), (32_500, 200)]);
     for drive in &mut drives {
@@ -209,7 +229,12 @@ fn larger(name: &str, by: u64) -> Vec<Drive> {
 fn metadata_at_the_end_are_found_on_a_drive_that_is_larger_than_it_was() {
     for (name, what, by, was) in [
         ("raid5-4-meta1.0", "a Linux md 1.0 superblock 8200 KiB before its end", 8 << 20, "16 MiB"),
-        ("raid5-4-meta0.90", "a Linux md 0.90 superblock 8256 KiB before its end", 8 << 20, "16 MiB"),
+        (
+            "raid5-4-meta0.90",
+            "a Linux md 0.90 superblock 8256 KiB before its end",
+            8 << 20,
+            "16 MiB",
+        ),
         ("imsm-raid1-2", "Intel RAID metadata 1025 KiB before its end", 1 << 20, "32 MiB"),
         ("imsm-raid10-4", "Intel RAID metadata 1025 KiB before its end", 1 << 20, "32 MiB"),
     ] {
@@ -217,12 +242,19 @@ fn metadata_at_the_end_are_found_on_a_drive_that_is_larger_than_it_was() {
         for drive in &drives {
             assert!(told(drive).records.is_empty(), "{name}: it is at a wrong place");
             let note = searched(drive).notes.join("; ");
-            assert!(note.contains(what) && note.contains(&format!("a drive of {was},")), "{name}: {note}");
+            assert!(
+                note.contains(what) && note.contains(&format!("a drive of {was},")),
+                "{name}: {note}"
+            );
         }
         let all = reconcile(&seen_by(&drives, searched)).remove(0);
         assert_eq!(all.state, State::Complete, "{name}: {:?}", all.reasons);
         let as_it_was = reconcile(&seen(&drives_of(name))).remove(0);
-        assert_eq!((all.capacity(), &all.members), (as_it_was.capacity(), &as_it_was.members), "{name}");
+        assert_eq!(
+            (all.capacity(), &all.members),
+            (as_it_was.capacity(), &as_it_was.members),
+            "{name}"
+        );
         // The range of the search is limited.
         let beyond = larger(name, (32 << 20) + (128 << 10));
         assert!(beyond.iter().all(|drive| searched(drive) == Told::default()), "{name}");
@@ -267,7 +299,8 @@ fn intel(changes: &[(usize, &[u8])], log: &[u8]) -> Vec<Drive> {
     let mut drives = drives_of("imsm-raid1-2");
     for drive in &mut drives {
         let bytes = &mut drive.parts[0].1;
-        let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let old = word(bytes, 0x24) as usize;
         let end = old + log.len();
         assert!(end <= 512, "all of it in one block");
@@ -277,7 +310,8 @@ fn intel(changes: &[(usize, &[u8])], log: &[u8]) -> Vec<Drive> {
         for (at, new) in changes {
             bytes[*at..at + new.len()].copy_from_slice(new);
         }
-        let sum = bytes[..end].chunks_exact(4).map(|chunk| word(chunk, 0)).fold(0, u32::wrapping_add);
+        let sum =
+            bytes[..end].chunks_exact(4).map(|chunk| word(chunk, 0)).fold(0, u32::wrapping_add);
         let sum = sum.wrapping_sub(word(bytes, 0x20));
         bytes[0x20..0x24].copy_from_slice(&sum.to_le_bytes());
     }
@@ -319,10 +353,13 @@ fn bad_block_log(entries: &[(u8, u8, u32)]) -> Vec<u8> {
 fn intels_bad_block_log_is_of_the_disks_that_it_names() {
     let log = bad_block_log(&[(7, 1, 4096), (0, 1, 100)]);
     let with = found(&intel(&[], &log));
-    let named: Vec<_> = with.members.iter().filter(|member| !member.unreadable.is_empty()).collect();
+    let named: Vec<_> =
+        with.members.iter().filter(|member| !member.unreadable.is_empty()).collect();
     assert_eq!((named.len(), named[0].drive), (1, Some(1)), "the second disk is the second drive");
     assert_eq!(named[0].unreadable, [sectors(100, 101), sectors(4096, 4104)]);
-    assert!(with.reasons[0].contains("disk1 has a list of bad blocks: its sectors 100, 4096 to 4103"));
+    assert!(
+        with.reasons[0].contains("disk1 has a list of bad blocks: its sectors 100, 4096 to 4103")
+    );
     for (log, expected) in [
         (bad_block_log(&[(7, 2, 4096)]), "entry 0 is of disk 2, and there are 2"),
         ([&[0; 4][..], &bad_block_log(&[(7, 1, 4096)])[4..]].concat(), "begins with 0x0"),

@@ -2,8 +2,8 @@
 
 use layout::{Level, MirrorArrangement, Shape};
 use ondisk::foreign::{
-    Arrangement, Consistency, Entry, Feature, Format, FoundVolume, Identity, MemberRecord, Record, Role,
-    Seen, Standing, State, VolumeRecord, ZoneRule, reconcile, sections,
+    Arrangement, Consistency, Entry, Feature, Format, FoundVolume, Identity, MemberRecord, Record,
+    Role, Seen, Standing, State, VolumeRecord, ZoneRule, reconcile, sections,
 };
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet};
 
@@ -28,7 +28,9 @@ fn raid5() -> VolumeRecord {
         capacity: None,
         member_size: Some(ByteCount(1024 * KIB)),
         slots: 4,
-        entries: (0..4).map(|slot| Entry { key: slot.to_string(), role: Role::Active(slot) }).collect(),
+        entries: (0..4)
+            .map(|slot| Entry { key: slot.to_string(), role: Role::Active(slot) })
+            .collect(),
         sequence: 20,
         may_lag: 1,
         created_unix_s: None,
@@ -94,7 +96,10 @@ fn a_member_that_is_not_there_is_missing_and_two_are_too_many() {
     let mut seen = members(&raid5());
     seen.remove(2);
     let found = only(&seen);
-    assert_eq!((found.state, standings(&found)), (State::Degraded, vec![Current, Current, Missing, Current]));
+    assert_eq!(
+        (found.state, standings(&found)),
+        (State::Degraded, vec![Current, Current, Missing, Current])
+    );
     assert_eq!(found.reasons, ["member 2 (2) is missing"]);
     seen.remove(0);
     let found = only(&seen);
@@ -109,9 +114,15 @@ fn a_member_that_missed_events_is_stale_and_one_event_is_none() {
     assert_eq!(only(&seen).state, State::Complete);
     seen[1].record.volume.sequence = 18;
     let found = only(&seen);
-    assert_eq!((found.state, standings(&found)), (State::Degraded, vec![Current, Stale, Current, Current]));
+    assert_eq!(
+        (found.state, standings(&found)),
+        (State::Degraded, vec![Current, Stale, Current, Current])
+    );
     assert_eq!(found.members[1].sequence, Some(18));
-    assert_eq!(found.reasons, ["disk1 is stale: its metadata are at number 18, those of the others at 20"]);
+    assert_eq!(
+        found.reasons,
+        ["disk1 is stale: its metadata are at number 18, those of the others at 20"]
+    );
 }
 
 #[test]
@@ -122,7 +133,11 @@ fn a_member_that_the_others_call_failed_is_stale_though_it_counts_itself_in() {
     }
     let found = only(&seen);
     assert_eq!(standings(&found), [Current, Stale, Current, Current]);
-    assert!(found.reasons[0].contains("the other members record it as failed"), "{:?}", found.reasons);
+    assert!(
+        found.reasons[0].contains("the other members record it as failed"),
+        "{:?}",
+        found.reasons
+    );
     // The same with a higher number: this drive alone has updated its own record.
     seen[1].record.volume.sequence = 19;
     assert_eq!(standings(&only(&seen)), [Current, Stale, Current, Current]);
@@ -138,12 +153,16 @@ fn a_rebuilt_spare_has_the_slot_and_the_old_member_is_listed() {
     seen[1].record.volume = raid5();
     let mut spare = member(1, &volume);
     (spare.drive, spare.name) = (4, "disk4".into());
-    (spare.record.member.key, spare.record.member.device) = ("4".into(), Some(identity("device 4")));
+    (spare.record.member.key, spare.record.member.device) =
+        ("4".into(), Some(identity("device 4")));
     seen.push(spare);
     let found = only(&seen);
     assert_eq!((found.state, standings(&found)), (State::Complete, vec![Current; 4]));
     assert_eq!(found.members[1].drive, Some(4));
-    assert_eq!((found.others[0].drive, found.others[0].what, found.others[0].sequence), (1, "stale", 20));
+    assert_eq!(
+        (found.others[0].drive, found.others[0].what, found.others[0].sequence),
+        (1, "stale", 20)
+    );
 }
 
 #[test]
@@ -244,7 +263,8 @@ fn raid_0_on_drives_of_different_sizes_has_zones() {
     let mut volume = raid5();
     (volume.slots, volume.member_size) = (3, None);
     volume.arrangement = Arrangement::Zones(ZoneRule::Alternate);
-    // Drives of 3, 1 and 2 strips: the number of strips of the first zone is a multiple of 3, not of 2.
+    // Drives of 3, 1 and 2 strips: the number of strips of the first zone is a multiple of 3, not
+    // of 2.
     let kib = [3 * 64 + 40, 64, 2 * 64];
     assert_eq!(places(&volume, &kib), [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (0, 2)]);
     volume.arrangement = Arrangement::Zones(ZoneRule::Original);
@@ -277,7 +297,8 @@ fn the_last_rows_of_striped_mirrors_are_not_left_out() {
     volume.arrangement = Arrangement::Shape(shape);
     // 25 strips on the drives hold 8 data strips in three copies each: 5 in the whole stripe of
     // three rows, and 3 in the next two rows.
-    let expected: Vec<(u16, u64)> = (0..8).map(|strip| ((strip * 3 % 5) as u16, strip * 3 / 5)).collect();
+    let expected: Vec<(u16, u64)> =
+        (0..8).map(|strip| ((strip * 3 % 5) as u16, strip * 3 / 5)).collect();
     assert_eq!(places(&volume, &[5 * 64; 5]), expected);
     volume.capacity = Some(ByteCount(7 * 64 * KIB));
     assert_eq!(places(&volume, &[5 * 64; 5]).len(), 7);

@@ -2,9 +2,10 @@
 
 use ondisk::ddf::Extras;
 use ondisk::{
-    Bay, Cause, Content, EARLIEST_VERSION, ErrorKind, FollowsLabel, Init, JournalLabel, Label, Member,
-    MemberState, PartLabel, Phase, Policy, Punctured, Relocated, Replacement, ReshapeLabel, Runs, SpareLabel,
-    SpareScope, StandIn, Tail, TailPlace, Uuid, VERSION, VolumeLabel, WriteHole, spare_text_of, text_of,
+    Bay, Cause, Content, EARLIEST_VERSION, ErrorKind, FollowsLabel, Init, JournalLabel, Label,
+    Member, MemberState, PartLabel, Phase, Policy, Punctured, Relocated, Replacement, ReshapeLabel,
+    Runs, SpareLabel, SpareScope, StandIn, Tail, TailPlace, Uuid, VERSION, VolumeLabel, WriteHole,
+    spare_text_of, text_of,
 };
 use proptest::prelude::*;
 use units::{ByteCount, SectorSize};
@@ -268,7 +269,10 @@ fn a_label_of_another_version_is_refused_by_its_number() {
         let other = Extras { version, ..extras(TEXT.as_bytes()) };
         let error = ondisk::read(&other, uuid(1)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Version);
-        assert!(error.context.contains(number) && error.context.contains("versions 3 to 6"), "{error}");
+        assert!(
+            error.context.contains(number) && error.context.contains("versions 3 to 6"),
+            "{error}"
+        );
     }
 }
 
@@ -286,20 +290,25 @@ fn a_label_of_an_earlier_version_means_what_it_meant() {
     }
 }
 
+/// The sentence that refuses the full label after this change.
+fn wrong(change: fn(&mut Label)) -> String {
+    let mut label = full_label();
+    change(&mut label);
+    label.check().unwrap_err().to_string()
+}
+
 #[test]
 fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
-    let wrong = |change: fn(&mut Label)| {
-        let mut label = full_label();
-        change(&mut label);
-        label.check().unwrap_err().to_string()
-    };
     assert!(wrong(|label| label.volume[0].strip_bytes = 5000).contains("5000"));
     assert!(wrong(|label| label.volume[0].capacity_bytes = 1 << 40).contains("capacity"));
     assert!(wrong(|label| label.volume[0].name = "a/b".into()).contains("a/b"));
     assert!(wrong(|label| label.member[0].uuid = label.member[1].uuid).contains("two members"));
     assert!(wrong(|label| label.drive = Uuid([9; 16])).contains("not a member"));
     assert!(wrong(|label| label.member[1].block_bytes = 520).contains("520"));
-    assert!(wrong(|label| label.member[0].replacement.as_mut().unwrap().size_bytes = 513).contains("513"));
+    assert!(
+        wrong(|label| label.member[0].replacement.as_mut().unwrap().size_bytes = 513)
+            .contains("513")
+    );
     assert!(wrong(|label| label.member.truncate(2)).contains("RAID 5"));
     assert!(wrong(|label| label.member.clear()).contains("0 members"));
     assert!(wrong(|label| label.volume.clear()).contains("0 volumes"));
@@ -314,11 +323,21 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].data_start_bytes = u64::MAX - 511).contains("begin"));
     assert!(wrong(|label| label.volume[1].data_start_bytes = (1 << 20) + 1).contains("begin"));
     assert!(wrong(|label| label.volume[0].regions = 11).contains("same regions"));
+}
+
+#[test]
+fn a_label_with_impossible_places_or_lists_is_refused_with_a_sentence() {
     let no_place = "an invalid place";
-    assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().len_bytes = 0).contains(no_place));
-    assert!(wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 512).contains(no_place));
     assert!(
-        wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 13 << 20).contains(no_place)
+        wrong(|label| label.volume[0].journal.as_mut().unwrap().len_bytes = 0).contains(no_place)
+    );
+    assert!(
+        wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 512)
+            .contains(no_place)
+    );
+    assert!(
+        wrong(|label| label.volume[0].journal.as_mut().unwrap().start_bytes = 13 << 20)
+            .contains(no_place)
     );
     let same = |label: &mut Label| label.volume[1].journal = label.volume[0].journal.clone();
     assert!(wrong(same).contains("same journal"));
@@ -330,7 +349,9 @@ fn a_label_that_contradicts_itself_is_refused_with_a_sentence() {
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[9, 11]])).contains("not its own"));
     assert!(wrong(|label| label.volume[1].unwritten = Runs(vec![[11, 10]])).contains("unwritten"));
     assert!(wrong(|label| label.volume[1].punctured[0].slot = 3).contains("slots"));
-    assert!(wrong(|label| label.volume[1].punctured[0].bytes[0] = [1, 512]).contains("lists blocks"));
+    assert!(
+        wrong(|label| label.volume[1].punctured[0].bytes[0] = [1, 512]).contains("lists blocks")
+    );
     assert!(wrong(|label| label.volume[1].punctured[0].bytes.swap(0, 1)).contains("lists blocks"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[5, 5]])).contains("stale"));
     assert!(wrong(|label| label.member[2].stale = Runs(vec![[0, u32::MAX]])).contains("stale"));
@@ -364,8 +385,9 @@ fn sets_of_regions_that_do_not_fit_are_coarser_and_never_wrong() {
     large.member[1].stale = every_other.clone();
     large.volume[0].unwritten = every_other.clone();
     let found = again(&large);
-    let covers =
-        |run: &[u32; 2]| found.member[1].stale.0.iter().any(|wide| wide[0] <= run[0] && run[1] <= wide[1]);
+    let covers = |run: &[u32; 2]| {
+        found.member[1].stale.0.iter().any(|wide| wide[0] <= run[0] && run[1] <= wide[1])
+    };
     assert!(every_other.0.iter().all(covers));
     assert!(found.volume[0].unwritten.0.iter().all(|run| every_other.0.contains(run)));
     assert!(found.member[1].stale.0.len() > 100);
@@ -417,14 +439,18 @@ proptest! {
 
     #[test]
     fn any_text_with_sound_checksums_is_read_without_panic(
-        numbers in prop::array::uniform8(any::<u64>()), regions in prop::array::uniform4(any::<u32>()),
-        spans in any::<u16>(), name in ".*", members in 0_usize..4,
+        numbers in prop::array::uniform8(any::<u64>()),
+        regions in prop::array::uniform4(any::<u32>()),
+        spans in any::<u16>(),
+        name in ".*",
+        members in 0_usize..4,
     ) {
         let mut label = full_label();
         [label.generation, label.confirmed, ..] = numbers;
         label.member.truncate(members);
         let volume = &mut label.volume[1];
-        [_, _, volume.strip_bytes, volume.member_bytes, volume.capacity_bytes, volume.sector_bytes, ..] = numbers;
+        [_, _, volume.strip_bytes, volume.member_bytes, ..] = numbers;
+        [_, _, _, _, volume.capacity_bytes, volume.sector_bytes, ..] = numbers;
         volume.punctured[0].bytes[0] = [numbers[6], numbers[7]];
         volume.data_start_bytes = numbers[7];
         volume.unwritten = Runs(vec![[regions[0], regions[1]]]);
@@ -437,7 +463,10 @@ proptest! {
 
     #[test]
     fn a_label_is_read_as_it_was_written(
-        generation in 2_u64..1 << 60, clean in any::<bool>(), name in "[a-z][a-z0-9._-]{0,63}", path in ".{0,40}",
+        generation in 2_u64..1 << 60,
+        clean in any::<bool>(),
+        name in "[a-z][a-z0-9._-]{0,63}",
+        path in ".{0,40}",
     ) {
         let mut label = label();
         (label.generation, label.confirmed, label.clean) = (generation + 8, generation + 7, clean);
@@ -476,7 +505,8 @@ fn on_its_way() -> Label {
         saved_bytes: 1 << 17,
         down: false,
     };
-    label.volume = vec![VolumeLabel { reshape: Some(reshape), ..old.clone() }, part(20, false), save];
+    label.volume =
+        vec![VolumeLabel { reshape: Some(reshape), ..old.clone() }, part(20, false), save];
     label
 }
 
@@ -555,7 +585,9 @@ fn a_volume_that_follows_others_comes_back_as_it_was_written() {
         ("to no drives", |label| last(label).members = 0),
         ("to more drives", |label| last(label).members = 5),
         ("as an existing volume", |label| last(label).to = uuid(21)),
-        ("a part", |label| label.volume[1].follows = Some(FollowsLabel { to: uuid(32), members: 4 })),
+        ("a part", |label| {
+            label.volume[1].follows = Some(FollowsLabel { to: uuid(32), members: 4 })
+        }),
         ("to another part than it has", |label| {
             label.volume[0].follows = Some(FollowsLabel { to: uuid(32), members: 4 });
         }),

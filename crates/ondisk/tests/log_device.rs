@@ -116,7 +116,10 @@ fn the_newer_of_two_sound_copies_counts_and_a_torn_one_does_not() {
     for at in (0..old.len()).step_by(512) {
         let torn = [&new[..at], &old[at..]].concat();
         let before = found(&torn, &old);
-        assert!(before == LogFound::Sound(label()) || before == LogFound::Sound(newer.clone()), "{at}");
+        assert!(
+            before == LogFound::Sound(label()) || before == LogFound::Sound(newer.clone()),
+            "{at}"
+        );
         assert_eq!(found(&new, &torn), LogFound::Sound(newer.clone()), "{at}");
     }
     assert_eq!(LogLabel::find(None, Some(&old)), LogFound::Sound(label()));
@@ -213,7 +216,9 @@ fn a_log_device_is_told_from_other_drives() {
     // A truncated image of it.
     let mut short = on.clone();
     short.truncate(9 << 20);
-    assert!(matches!(find(&Glimpse::of(short)), Found::Bad(error) if error.context.contains("larger")));
+    assert!(
+        matches!(find(&Glimpse::of(short)), Found::Bad(error) if error.context.contains("larger"))
+    );
     assert!(matches!(find(&Glimpse::of(device([&bytes[..100], &bytes[..100]]))), Found::Bad(_)));
 }
 
@@ -248,8 +253,12 @@ fn places_of_a_full_log_fit_into_a_copy() {
 proptest! {
     #[test]
     fn a_label_is_read_as_it_was_written(
-        generation in 1_u64..1 << 60, since in 0_u64..1 << 60, name in "[a-z][a-z0-9._-]{0,63}",
-        path in "[^\\p{Cc}]{1,40}", lens in prop::collection::vec(1_u64..1000, 0..20), is_single in any::<bool>(),
+        generation in 1_u64..1 << 60,
+        since in 0_u64..1 << 60,
+        name in "[a-z][a-z0-9._-]{0,63}",
+        path in "[^\\p{Cc}]{1,40}",
+        lens in prop::collection::vec(1_u64..1000, 0..20),
+        is_single in any::<bool>(),
     ) {
         let mut label = LogLabel { generation, since_unix_s: since, place: Vec::new(), ..label() };
         let mut at = MIB;
@@ -291,7 +300,10 @@ proptest! {
     }
 
     #[test]
-    fn hostile_bytes_are_no_label(bytes in prop::collection::vec(any::<u8>(), 0..5000), begins in any::<bool>()) {
+    fn hostile_bytes_are_no_label(
+        bytes in prop::collection::vec(any::<u8>(), 0..5000),
+        begins in any::<bool>(),
+    ) {
         let mut bytes = bytes;
         if begins {
             bytes.splice(..bytes.len().min(8), *b"SRoClogd");

@@ -10,9 +10,9 @@ use layout::{Level, MirrorArrangement, ParityArrangement};
 use ondisk::ddf::{self, DiskState, Effort, HeaderKind, Look, Step, update};
 use ondisk::foreign::Glimpse;
 use ondisk::{
-    Cause, Content, EARLIEST_VERSION, ErrorKind, Found, Init, Label, Member, MemberState, Phase, Policy,
-    Runs, SpareLabel, SpareScope, Tail, TailPlace, Telling, Uuid, VERSION, VolumeLabel, WriteHole, find,
-    restore,
+    Cause, Content, EARLIEST_VERSION, ErrorKind, Found, Init, Label, Member, MemberState, Phase,
+    Policy, Runs, SpareLabel, SpareScope, Tail, TailPlace, Telling, Uuid, VERSION, VolumeLabel,
+    WriteHole, find, restore,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, SectorSize};
@@ -81,7 +81,9 @@ fn label() -> Label {
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(0, Level::Raid5), volume(1, Level::Raid1e)],
-        member: (0..4).map(|slot| Member::online(uuid(0xDD, slot), format!("d{slot}"), ON, 1)).collect(),
+        member: (0..4)
+            .map(|slot| Member::online(uuid(0xDD, slot), format!("d{slot}"), ON, 1))
+            .collect(),
     }
 }
 
@@ -297,7 +299,10 @@ fn becomes_the_newest(version: u32) {
     let old = label();
     let new = Label { generation: 8, confirmed: 7, clean: false, ..old.clone() };
     let before = drive_of_version(&old, 1, version);
-    assert_eq!((versions(&before), carried(&before).0), ([version; 2], old.for_drive(uuid(0xDD, 1))));
+    assert_eq!(
+        (versions(&before), carried(&before).0),
+        ([version; 2], old.for_drive(uuid(0xDD, 1)))
+    );
     let steps = steps(&before, &new, uuid(0xDD, 1));
     for cut in 0..=steps.len() {
         let mut image = before.clone();
@@ -320,14 +325,22 @@ fn becomes_the_newest(version: u32) {
         damage(&mut image, kind);
     }
     let Found::Headless(headless) = found(&image) else { panic!("{:?}", found(&image)) };
-    assert_eq!(restore(&headless, &[&old.for_drive(uuid(0xDD, 0))]), Ok(old.for_drive(uuid(0xDD, 1))));
+    assert_eq!(
+        restore(&headless, &[&old.for_drive(uuid(0xDD, 0))]),
+        Ok(old.for_drive(uuid(0xDD, 1)))
+    );
 }
 
 #[test]
 fn a_label_of_a_later_version_is_refused_by_its_number() {
-    let Found::Bad(error) = found(&drive_of_version(&label(), 1, VERSION + 1)) else { panic!("it was read") };
+    let Found::Bad(error) = found(&drive_of_version(&label(), 1, VERSION + 1)) else {
+        panic!("it was read")
+    };
     assert_eq!(error.kind, ErrorKind::Version);
-    assert!(error.context.contains("version 7") && error.context.contains("versions 3 to 6"), "{error}");
+    assert!(
+        error.context.contains("version 7") && error.context.contains("versions 3 to 6"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -355,8 +368,10 @@ fn a_change_that_is_cut_off_at_any_write_leaves_what_was_or_what_is_to_be() {
     new.volume[0].unwritten = Runs::one(1, 3);
     let before = drive_of(&old, 1);
     let steps = steps(&before, &new, uuid(0xDD, 1));
-    let bytes: usize =
-        steps.iter().map(|step| if let Step::Write { bytes, .. } = step { bytes.len() } else { 0 }).sum();
+    let bytes: usize = steps
+        .iter()
+        .map(|step| if let Step::Write { bytes, .. } = step { bytes.len() } else { 0 })
+        .sum();
     assert!(bytes < 32 << 10, "{bytes} bytes: only changed parts of the log are written");
     for cut in 0..=steps.len() {
         let mut image = before.clone();
@@ -366,7 +381,10 @@ fn a_change_that_is_cut_off_at_any_write_leaves_what_was_or_what_is_to_be() {
             image.write(*at, &bytes[..bytes.len() / 1024 * 512]);
         }
         let label = carried(&image).0;
-        assert!(label == old.for_drive(label.drive) || label == new.for_drive(label.drive), "cut at {cut}");
+        assert!(
+            label == old.for_drive(label.drive) || label == new.for_drive(label.drive),
+            "cut at {cut}"
+        );
         assert_eq!(label.generation == 8, label.policy != old.policy);
     }
     let mut image = before;
@@ -421,7 +439,11 @@ fn writing_a_headless_drive_anew_may_be_cut_off_anywhere() {
         match found(&image) {
             // The others still carry the old label.
             Found::Headless(headless) => {
-                assert_eq!(restore(&headless, &[&old]), Ok(old.for_drive(uuid(0xDD, 2))), "cut at {cut}");
+                assert_eq!(
+                    restore(&headless, &[&old]),
+                    Ok(old.for_drive(uuid(0xDD, 2))),
+                    "cut at {cut}"
+                );
             }
             Found::Carried(carried) => {
                 let said = [&old, &new].map(|label| label.for_drive(uuid(0xDD, 2)));

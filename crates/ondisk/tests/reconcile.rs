@@ -2,8 +2,8 @@
 
 use layout::Level;
 use ondisk::{
-    Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Replacement, Role, Runs,
-    SeenDrive, TailPlace, Uuid, VolumeLabel, WriteHole, reconcile,
+    Cause, FoundArray, Init, Label, Member, MemberState, Phase, Policy, Readiness, Replacement,
+    Role, Runs, SeenDrive, TailPlace, Uuid, VolumeLabel, WriteHole, reconcile,
 };
 use units::{ByteCount, SectorSize};
 
@@ -72,7 +72,9 @@ fn label(level: Level, drives: u8, generation: u64) -> Label {
         tail: TailPlace::End,
         policy: Policy::default(),
         volume: vec![volume(level, drives)],
-        member: (0..drives).map(|slot| Member::online(uuid(slot), format!("d{slot}"), ON, 1)).collect(),
+        member: (0..drives)
+            .map(|slot| Member::online(uuid(slot), format!("d{slot}"), ON, 1))
+            .collect(),
     };
     label.check().unwrap();
     label
@@ -106,7 +108,8 @@ fn one(drives: &[SeenDrive]) -> FoundArray {
     let mut reversed = drives.to_vec();
     reversed.reverse();
     let again = reconcile(&reversed).remove(0);
-    let roles = |array: &FoundArray| array.members.iter().map(|m| m.role.clone()).collect::<Vec<_>>();
+    let roles =
+        |array: &FoundArray| array.members.iter().map(|m| m.role.clone()).collect::<Vec<_>>();
     assert_eq!(roles(&array), roles(&again));
     assert_eq!((readiness(&array), &array.reasons), (readiness(&again), &again.reasons));
     assert!(array.label.agrees_with(&again.label));
@@ -211,7 +214,11 @@ fn each_volume_of_an_array_is_ready_or_not_by_its_own_level() {
     let array = one(&[drive(&both, 0), drive(&both, 1)]);
     assert_eq!(readiness(&array), Readiness::Degraded);
     assert_eq!(array.readiness(&array.label.volume[1]), Readiness::Offline);
-    assert!(array.reasons[1].contains("'scratch' cannot be started without 1"), "{:?}", array.reasons);
+    assert!(
+        array.reasons[1].contains("'scratch' cannot be started without 1"),
+        "{:?}",
+        array.reasons
+    );
     // The drive is offline now, and the other volume was used: 'scratch' needs it back, and the
     // drive has all its data.
     let mut out = without(both.clone(), 2, Cause::Error);
@@ -232,7 +239,8 @@ fn a_replacement_is_found_beside_the_member_it_is_to_replace() {
         stale: Runs::one(0, 1),
         stands_in: None,
     });
-    let array = one(&[drive(&being_replaced, 0), drive(&being_replaced, 1), drive(&being_replaced, 7)]);
+    let array =
+        one(&[drive(&being_replaced, 0), drive(&being_replaced, 1), drive(&being_replaced, 7)]);
     assert_eq!((array.members[1].replacement, array.refused.len()), (Some(2), 0));
     assert_eq!(readiness(&array), Readiness::Optimal);
     let mut earlier = being_replaced.clone();
@@ -313,7 +321,11 @@ fn mirrors_that_were_used_without_one_another_are_not_started() {
         (one_side.generation, one_side.confirmed) = (5 + later, 4 + later);
         let array = one(&[drive(&zero, 0), drive(&one_side, 1)]);
         assert_eq!(readiness(&array), Readiness::Offline, "{later}");
-        assert!(array.reasons.last().unwrap().contains("were used separately"), "{:?}", array.reasons);
+        assert!(
+            array.reasons.last().unwrap().contains("were used separately"),
+            "{:?}",
+            array.reasons
+        );
     }
     assert_eq!(readiness(&one(&[drive(&zero, 0)])), Readiness::Degraded);
 }

@@ -42,7 +42,8 @@ impl Findings<'_> {
         let culprit = match (logarithm(p), logarithm(q)) {
             (Some(p), Some(q)) => {
                 let exponent = (usize::from(q) + ORDER - usize::from(p)) % ORDER;
-                let exists = self.sources.iter().any(|source| usize::from(source.exponent) == exponent);
+                let exists =
+                    self.sources.iter().any(|source| usize::from(source.exponent) == exponent);
                 exists.then_some(Strip::Data(exponent as u8))
             }
             (Some(_), None) => Some(Strip::P),
@@ -69,7 +70,12 @@ impl Findings<'_> {
 
 impl Kernel {
     /// As [`crate::check_pq`], with this kernel.
-    pub fn check_pq(&self, p: Data<'_>, q: Data<'_>, sources: &[Source<'_>]) -> Result<Verdict, Error> {
+    pub fn check_pq(
+        &self,
+        p: Data<'_>,
+        q: Data<'_>,
+        sources: &[Source<'_>],
+    ) -> Result<Verdict, Error> {
         Exponents::of(sources)?;
         let mut findings = Findings { sources, bytes: None, culprit: None };
         let (mut p_left, mut q_left) = ([0; BLOCK], [0; BLOCK]);
@@ -110,8 +116,11 @@ impl Kernel {
                 each_block(run, |at, terms, block| {
                     let left = &mut left[..block.len];
                     self.sum(left, Start::from(block.parity[0]), terms);
-                    let mut bad =
-                        left.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(i, _)| at + i);
+                    let mut bad = left
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, byte)| **byte != 0)
+                        .map(|(i, _)| at + i);
                     if !self.is_zero(left)
                         && let Some(first) = bad.next()
                     {

@@ -151,7 +151,8 @@ mod tests {
 
     /// The product by long division of polynomials.
     fn by_long_division(a: u8, b: u8) -> u8 {
-        let mut product = (0..8).filter(|i| b >> i & 1 == 1).fold(0u16, |sum, i| sum ^ (u16::from(a) << i));
+        let mut product =
+            (0..8).filter(|i| b >> i & 1 == 1).fold(0u16, |sum, i| sum ^ (u16::from(a) << i));
         for bit in (8..15).rev() {
             if product >> bit & 1 == 1 {
                 product ^= POLYNOMIAL << (bit - 8);
@@ -174,7 +175,10 @@ mod tests {
         let mut seen = [false; 256];
         for exponent in 0..ORDER {
             let element = power(exponent);
-            assert!(!std::mem::replace(&mut seen[usize::from(element)], true), "2^{exponent} is a duplicate");
+            assert!(
+                !std::mem::replace(&mut seen[usize::from(element)], true),
+                "2^{exponent} is a duplicate"
+            );
             assert_eq!(logarithm(element), Some(exponent as u8));
             assert_eq!(power(exponent + ORDER), element);
         }

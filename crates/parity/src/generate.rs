@@ -36,7 +36,12 @@ impl Kernel {
     }
 
     /// As [`crate::generate_pq`], with this kernel.
-    pub fn generate_pq(&self, p: &mut [u8], q: &mut [u8], sources: &[Source<'_>]) -> Result<(), Error> {
+    pub fn generate_pq(
+        &self,
+        p: &mut [u8],
+        q: &mut [u8],
+        sources: &[Source<'_>],
+    ) -> Result<(), Error> {
         if q.len() != p.len() {
             return Err(wrong_length(q.len(), p.len(), "Q"));
         }

@@ -94,7 +94,11 @@ pub fn generate_pq(p: &mut [u8], q: &mut [u8], sources: &[Source<'_>]) -> Result
 ///
 /// # Errors
 /// When lengths differ, contents are data-less, or an exponent is repeated.
-pub fn update(p: Option<&mut [u8]>, q: Option<&mut [u8]>, changes: &[Change<'_>]) -> Result<(), Error> {
+pub fn update(
+    p: Option<&mut [u8]>,
+    q: Option<&mut [u8]>,
+    changes: &[Change<'_>],
+) -> Result<(), Error> {
     chosen().update(p, q, changes)
 }
 
@@ -104,7 +108,11 @@ pub fn update(p: Option<&mut [u8]>, q: Option<&mut [u8]>, changes: &[Change<'_>]
 /// # Errors
 /// When lengths differ, contents are data-less, exponents are not distinct (lost strips included),
 /// or the rest does not determine the lost strips.
-pub fn recover(lost: &mut [Lost<'_>], sources: &[Source<'_>], parity: Parity<'_>) -> Result<(), Error> {
+pub fn recover(
+    lost: &mut [Lost<'_>],
+    sources: &[Source<'_>],
+    parity: Parity<'_>,
+) -> Result<(), Error> {
     chosen().recover(lost, sources, parity)
 }
 

@@ -69,10 +69,16 @@ impl Kernel {
         match lost {
             [] => Ok(()),
             [one] => self.recover_one(one.strip, one.into, sources, parity),
-            [first, second] => {
-                self.recover_two([first.strip, second.strip], [first.into, second.into], sources, parity)
-            }
-            [..] => Err(not_enough(format!("{} strips are lost; P and Q recover at most two", lost.len()))),
+            [first, second] => self.recover_two(
+                [first.strip, second.strip],
+                [first.into, second.into],
+                sources,
+                parity,
+            ),
+            [..] => Err(not_enough(format!(
+                "{} strips are lost; P and Q recover at most two",
+                lost.len()
+            ))),
         }
     }
 

@@ -171,7 +171,8 @@ impl Exponents {
     pub(crate) fn check(sources: &[Source<'_>]) -> Result<(), Error> {
         // Usually they ascend, which is quick to check.
         let go_up = sources.windows(2).all(|two| two[0].exponent < two[1].exponent);
-        let are_powers = sources.last().is_none_or(|last| usize::from(last.exponent) < field::ORDER);
+        let are_powers =
+            sources.last().is_none_or(|last| usize::from(last.exponent) < field::ORDER);
         if go_up && are_powers { Ok(()) } else { Exponents::of(sources).map(|_| ()) }
     }
 
@@ -246,7 +247,8 @@ impl<'a> Terms<'a> {
 
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [Term<'a>] {
-        // SAFETY: the first `count` have been written by `push`, and `MaybeUninit<T>` has the layout of `T`.
+        // SAFETY: the first `count` have been written by `push`, and `MaybeUninit<T>` has the
+        // layout of `T`.
         unsafe { std::slice::from_raw_parts_mut(self.room.as_mut_ptr().cast(), self.count) }
     }
 }
@@ -284,7 +286,9 @@ where
                 data.check(len, "a data strip")?;
                 whole = false;
             }
-            Data::Bytes(_) | Data::Zero(_) => return Err(wrong_length(data.len(), len, "a data strip")),
+            Data::Bytes(_) | Data::Zero(_) => {
+                return Err(wrong_length(data.len(), len, "a data strip"));
+            }
         }
     }
     let [p, q] = parity;

@@ -99,10 +99,13 @@ proptest! {
             }
         }
         let exponents = common::exponents(count, seed, &mut random);
-        let cut: Vec<Vec<Piece<'_>>> = whole.iter().map(|strip| pieces(strip, &mut random)).collect();
+        let cut: Vec<Vec<Piece<'_>>> =
+            whole.iter().map(|strip| pieces(strip, &mut random)).collect();
         let sources: Vec<Source<'_>> = (0..count)
             .map(|i| match i % 3 {
-                _ if whole[i].iter().all(|byte| *byte == 0) => Source::new(exponents[i], Data::Zero(len)),
+                _ if whole[i].iter().all(|byte| *byte == 0) => {
+                    Source::new(exponents[i], Data::Zero(len))
+                }
                 0 => Source::new(exponents[i], &whole[i]),
                 _ => Source::new(exponents[i], cut[i].as_slice()),
             })
@@ -121,10 +124,12 @@ proptest! {
             let (last, left) = (exponents[count - 1], &sources[..count - 1]);
             let mut back = vec![9; len];
             for parity in [Parity { p: Some(p), q: None }, Parity { p: None, q: Some(q) }] {
-                kernel.recover(&mut [Lost::new(Strip::Data(last), &mut back)], left, parity).unwrap();
+                let lost = &mut [Lost::new(Strip::Data(last), &mut back)];
+                kernel.recover(lost, left, parity).unwrap();
                 prop_assert_eq!(&back, &whole[count - 1], "{}", kernel.name());
             }
-            let change = Change { exponent: last, old: sources[count - 1].data, new: Data::Zero(len) };
+            let old = sources[count - 1].data;
+            let change = Change { exponent: last, old, new: Data::Zero(len) };
             kernel.update(Some(&mut is_p), Some(&mut is_q), &[change]).unwrap();
             prop_assert_eq!((is_p, is_q), naive(&weighted[..count - 1], len), "{}", kernel.name());
         }
@@ -151,8 +156,11 @@ proptest! {
         if bytes.len() > 1 {
             strips[which][bytes.end - 1] ^= 1 + random.below(255) as u8;
         }
-        let sources: Vec<Source<'_>> =
-            exponents.iter().zip(&strips).map(|(exponent, strip)| Source::new(*exponent, strip)).collect();
+        let sources: Vec<Source<'_>> = exponents
+            .iter()
+            .zip(&strips)
+            .map(|(exponent, strip)| Source::new(*exponent, strip))
+            .collect();
         let culprit = match which {
             which if which == count => Strip::P,
             which if which == count + 1 => Strip::Q,
@@ -171,7 +179,10 @@ proptest! {
     }
 
     #[test]
-    fn xor_into_twice_is_nothing(dst in prop::collection::vec(any::<u8>(), 0..300), seed in 0usize..100) {
+    fn xor_into_twice_is_nothing(
+        dst in prop::collection::vec(any::<u8>(), 0..300),
+        seed in 0usize..100,
+    ) {
         let mut src = vec![0; dst.len()];
         Random::new(seed).fill(&mut src);
         for kernel in kernels() {
@@ -193,7 +204,8 @@ fn two_strips_wrong_in_different_bytes_have_no_single_culprit() {
     let mut wrong = strips.clone();
     wrong[1][10] ^= 1;
     wrong[2][500] ^= 1;
-    let sources: Vec<Source<'_>> = (0..).zip(&wrong).map(|(i, strip)| Source::new(i, strip)).collect();
+    let sources: Vec<Source<'_>> =
+        (0..).zip(&wrong).map(|(i, strip)| Source::new(i, strip)).collect();
     for kernel in kernels() {
         let found = kernel.check_pq((&p).into(), (&q).into(), &sources).unwrap();
         assert_eq!(found, Verdict::Wrong { culprit: None, bytes: 10..501 });
@@ -225,7 +237,8 @@ fn xor_of_any_number_of_sources() {
             })
             .collect();
         let slices: Vec<&[u8]> = strips.iter().map(Vec::as_slice).collect();
-        let by_byte: Vec<u8> = (0..len).map(|i| slices.iter().fold(0, |sum, strip| sum ^ strip[i])).collect();
+        let by_byte: Vec<u8> =
+            (0..len).map(|i| slices.iter().fold(0, |sum, strip| sum ^ strip[i])).collect();
         for kernel in kernels() {
             let mut dst = vec![9; len];
             kernel.xor_many(&mut dst, &slices);
@@ -274,17 +287,28 @@ fn refused_calls_say_why_and_write_nothing() {
         assert_eq!(parity::generate_p(&mut p, sources).unwrap_err().kind(), kind);
         let changes: Vec<Change<'_>> = sources
             .iter()
-            .map(|source| Change { exponent: source.exponent, old: source.data, new: Data::Zero(8) })
+            .map(|source| Change {
+                exponent: source.exponent,
+                old: source.data,
+                new: Data::Zero(8),
+            })
             .collect();
         assert_eq!(parity::update(Some(&mut p), Some(&mut q), &changes).unwrap_err().kind(), kind);
-        assert_eq!(parity::check_pq(Data::Zero(8), Data::Zero(8), sources).unwrap_err().kind(), kind);
+        assert_eq!(
+            parity::check_pq(Data::Zero(8), Data::Zero(8), sources).unwrap_err().kind(),
+            kind
+        );
         let parity = Parity { p: Some(Data::Zero(8)), q: Some(Data::Zero(8)) };
-        let error = parity::recover(&mut [Lost::new(Strip::Data(9), &mut p)], sources, parity).unwrap_err();
+        let error =
+            parity::recover(&mut [Lost::new(Strip::Data(9), &mut p)], sources, parity).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!((p, q), ([7; 8], [7; 8]), "a refused call writes nothing");
     }
     let mut q = [7; 9];
-    assert_eq!(parity::generate_pq(&mut [0; 8], &mut q, &[fine]).unwrap_err().kind(), ErrorKind::Length);
+    assert_eq!(
+        parity::generate_pq(&mut [0; 8], &mut q, &[fine]).unwrap_err().kind(),
+        ErrorKind::Length
+    );
 }
 
 #[test]

@@ -41,7 +41,11 @@ impl Stripe {
     }
 
     fn sources(&self) -> Vec<Source<'_>> {
-        self.exponents.iter().zip(&self.data).map(|(e, data)| Source::new(*e, data.bytes())).collect()
+        self.exponents
+            .iter()
+            .zip(&self.data)
+            .map(|(e, data)| Source::new(*e, data.bytes()))
+            .collect()
     }
 
     /// A buffer for a result, at one of the alignments, with arbitrary content.
@@ -82,7 +86,8 @@ impl Stripe {
         let (mut p_alone, mut q_alone) = (p.clone_at(4), q.clone_at(5));
         let mut changed = self.clone_data();
         let mut random = Random::new(self.len);
-        let which: Vec<usize> = (0..1 + random.below(3)).map(|_| random.below(self.data.len())).collect();
+        let which: Vec<usize> =
+            (0..1 + random.below(3)).map(|_| random.below(self.data.len())).collect();
         for i in &which {
             random.fill(changed[*i].bytes_mut());
         }
@@ -105,7 +110,11 @@ impl Stripe {
     }
 
     fn clone_data(&self) -> Vec<Placed> {
-        self.data.iter().enumerate().map(|(i, data)| data.clone_at(self.alignment + i * 3)).collect()
+        self.data
+            .iter()
+            .enumerate()
+            .map(|(i, data)| data.clone_at(self.alignment + i * 3))
+            .collect()
     }
 
     /// Tests some pairs; another test covers all.
@@ -160,8 +169,22 @@ impl Stripe {
                 lost.reverse();
             }
             kernel.recover(&mut lost, &left, parity).unwrap();
-            assert_eq!(x.bytes(), truth(a), "{:?} of {:?}, {}", role(a), role(b), self.title(kernel));
-            assert_eq!(y.bytes(), truth(b), "{:?} of {:?}, {}", role(b), role(a), self.title(kernel));
+            assert_eq!(
+                x.bytes(),
+                truth(a),
+                "{:?} of {:?}, {}",
+                role(a),
+                role(b),
+                self.title(kernel)
+            );
+            assert_eq!(
+                y.bytes(),
+                truth(b),
+                "{:?} of {:?}, {}",
+                role(b),
+                role(a),
+                self.title(kernel)
+            );
         }
         x.check_guards();
         y.check_guards();
@@ -214,9 +237,13 @@ fn every_pair_of_lost_strips_up_to_33_strips() {
 fn strips_of_megabytes_at_cache_lines_and_beside_them() {
     for (len, alignment) in [(1 << 20, 0), ((1 << 20) + 192 + 5, 0), (1 << 20, 1)] {
         let mut random = Random::new(len);
-        let data: Vec<Placed> = (0..4).map(|_| Placed::random(len, alignment, &mut random)).collect();
-        let sources: Vec<Source<'_>> =
-            data.iter().enumerate().map(|(i, data)| Source::new(i as u8 * 2, data.bytes())).collect();
+        let data: Vec<Placed> =
+            (0..4).map(|_| Placed::random(len, alignment, &mut random)).collect();
+        let sources: Vec<Source<'_>> = data
+            .iter()
+            .enumerate()
+            .map(|(i, data)| Source::new(i as u8 * 2, data.bytes()))
+            .collect();
         let weighted: Vec<(u8, &[u8])> =
             data.iter().enumerate().map(|(i, data)| (i as u8 * 2, data.bytes())).collect();
         let (p, q) = naive(&weighted, len);
@@ -229,11 +256,17 @@ fn strips_of_megabytes_at_cache_lines_and_beside_them() {
             kernel.generate_p(is_p.bytes_mut(), &sources).unwrap();
             kernel.generate_q(is_q.bytes_mut(), &sources).unwrap();
             assert!(is_p.bytes() == p && is_q.bytes() == q, "each alone, {}", kernel.name());
-            let mut lost =
-                [Lost::new(Strip::Data(2), is_p.bytes_mut()), Lost::new(Strip::Data(6), is_q.bytes_mut())];
+            let mut lost = [
+                Lost::new(Strip::Data(2), is_p.bytes_mut()),
+                Lost::new(Strip::Data(6), is_q.bytes_mut()),
+            ];
             let left = Parity { p: Some((&p).into()), q: Some((&q).into()) };
             kernel.recover(&mut lost, &[sources[0], sources[2]], left).unwrap();
-            assert!(is_p.bytes() == data[1].bytes() && is_q.bytes() == data[3].bytes(), "{}", kernel.name());
+            assert!(
+                is_p.bytes() == data[1].bytes() && is_q.bytes() == data[3].bytes(),
+                "{}",
+                kernel.name()
+            );
             is_p.check_guards();
             is_q.check_guards();
         }

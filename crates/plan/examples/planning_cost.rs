@@ -25,7 +25,8 @@ fn main() {
     let kib = |start: u64, len: u64| ByteRange::new(ByteOffset(start << 10), ByteCount(len << 10));
     let read = |range| Request::Read { range, prefer: CopyChoice::FIRST, split: false };
     for (level, drives) in [(Level::Raid5, 8), (Level::Raid6, 8), (Level::Raid10, 8)] {
-        let geometry = Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap();
+        let geometry =
+            Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap();
         let optimal = Health::optimal(&geometry);
         let one = optimal.without(DriveIndex(1));
         let two = one.without(DriveIndex(2));
@@ -52,7 +53,8 @@ fn main() {
             }
             let cost = nanoseconds(|round| {
                 let stripe = StripeIndex(round % 1000);
-                let _ = black_box(plan_into(&mut plan, black_box(&geometry), stripe, request, &health));
+                let _ =
+                    black_box(plan_into(&mut plan, black_box(&geometry), stripe, request, &health));
                 black_box(&plan);
             });
             println!("{level:7} {what:24} {cost:6.0} ns");

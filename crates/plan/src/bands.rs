@@ -85,9 +85,16 @@ impl Bands {
         let final_byte = range.end().0 - 1;
         let (first, last) = ((range.start.0 >> shift) as u16, (final_byte >> shift) as u16);
         let (start, end) = (range.start.0 & (length - 1), (final_byte & (length - 1)) + 1);
-        (self.first, self.last, self.range_start, self.payload) = (first, last, range.start.0, range.len.0);
+        (self.first, self.last, self.range_start, self.payload) =
+            (first, last, range.start.0, range.len.0);
         if first == last {
-            let band = Band { start, len: range.len.0, concerned: 1 << first, cached: 0, cached_parity: 0 };
+            let band = Band {
+                start,
+                len: range.len.0,
+                concerned: 1 << first,
+                cached: 0,
+                cached_parity: 0,
+            };
             self.band.push(band);
             return;
         }
@@ -108,7 +115,13 @@ impl Bands {
     fn push(&mut self, start: u64, end: u64, first: u16, end_strip: u16) {
         if start < end {
             let concerned = if first < end_strip { strips(first, end_strip) } else { 0 };
-            self.band.push(Band { start, len: end - start, concerned, cached: 0, cached_parity: 0 });
+            self.band.push(Band {
+                start,
+                len: end - start,
+                concerned,
+                cached: 0,
+                cached_parity: 0,
+            });
         }
     }
 
@@ -129,7 +142,11 @@ impl Bands {
 
     /// The bands in which P (`bit` 0) or Q (1) is cached.
     pub(crate) fn cached_parity_of(&self, bit: u16) -> Mask {
-        if self.is_scattered { self.where_set(|band| band.cached_parity >> bit & 1 == 1) } else { 0 }
+        if self.is_scattered {
+            self.where_set(|band| band.cached_parity >> bit & 1 == 1)
+        } else {
+            0
+        }
     }
 
     fn where_set(&self, is_set: impl Fn(&Band) -> bool) -> Mask {
@@ -222,14 +239,18 @@ mod tests {
         let (unit, length) = (1024, strip.bytes().0);
         let mut bands = Bands::new();
         let points = || (0..=strips * length).step_by(unit);
-        for (start, end) in points().flat_map(|s| points().filter(move |e| *e > s).map(move |e| (s, e))) {
+        for (start, end) in
+            points().flat_map(|s| points().filter(move |e| *e > s).map(move |e| (s, e)))
+        {
             let range = ByteRange::from_to(ByteOffset(start), ByteOffset(end));
             bands.clear(strip);
             bands.fill(range);
             for byte in (0..strips * length).step_by(unit) {
                 let (i, column) = ((byte / length) as u16, byte % length);
                 let hit = bands.all().iter().enumerate().any(|(b, band)| {
-                    bands.of_strip(i) >> b & 1 == 1 && band.start <= column && column < band.start + band.len
+                    bands.of_strip(i) >> b & 1 == 1
+                        && band.start <= column
+                        && column < band.start + band.len
                 });
                 assert_eq!(hit, start <= byte && byte < end, "byte {byte} of {range:?}: {bands:?}");
                 if hit {
@@ -250,7 +271,8 @@ mod tests {
         for mask in (0..8).chain(wide) {
             let runs: Vec<_> = Bands::runs(mask).collect();
             assert_eq!(runs.len() as u32, Bands::ios(mask), "{mask:03b}");
-            let again = runs.iter().flat_map(|run| run.clone()).fold(0, |mask: Mask, b| mask | 1 << b);
+            let again =
+                runs.iter().flat_map(|run| run.clone()).fold(0, |mask: Mask, b| mask | 1 << b);
             assert_eq!(again, mask);
             let hull: Vec<_> = Bands::runs(Bands::hull(mask)).collect();
             let ends = runs.first().zip(runs.last()).map(|(first, last)| first.start..last.end);

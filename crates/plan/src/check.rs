@@ -63,9 +63,9 @@ impl Plan {
     fn check_read(&self, read: &Read) {
         let cell = self.map.cell_of(read.role);
         assert!(self.health.readable.contains(read.drive), "reads what can be read: {read:?}");
-        assert!(
-            cell.is_some_and(|cell| (cell.drive, cell.offset + read.within) == (read.drive, read.offset))
-        );
+        assert!(cell.is_some_and(
+            |cell| (cell.drive, cell.offset + read.within) == (read.drive, read.offset)
+        ));
         self.check_columns(read.within, read.len);
         let parts = self.read_parts(read).iter().map(|part| part.len.0);
         assert_eq!(parts.sum::<u64>(), read.len.0, "the parts of a read are all of it: {read:?}");
@@ -90,9 +90,17 @@ impl Plan {
             for part in parts {
                 match part.from {
                     Source::Host { at: from } => {
-                        assert_eq!(self.bands.data_at(from.0), at, "bytes go where they belong: {write:?}");
+                        assert_eq!(
+                            self.bands.data_at(from.0),
+                            at,
+                            "bytes go where they belong: {write:?}"
+                        );
                         let last = self.bands.data_at(from.0 + part.len.0 - 1);
-                        assert_eq!(last, at + part.len.0 - 1, "bytes go where they belong: {write:?}");
+                        assert_eq!(
+                            last,
+                            at + part.len.0 - 1,
+                            "bytes go where they belong: {write:?}"
+                        );
                     }
                     Source::Zero => assert!(matches!(self.request, Request::WriteZeroes { .. })),
                     other => panic!("data comes from the host, not from {other:?}"),
@@ -104,7 +112,10 @@ impl Plan {
 
     fn check_columns(&self, within: ByteCount, len: ByteCount) {
         let strip = self.geometry.strip().bytes();
-        assert!(len.0 > 0 && within + len <= strip, "{len} from column {within} are in a strip of {strip}");
+        assert!(
+            len.0 > 0 && within + len <= strip,
+            "{len} from column {within} are in a strip of {strip}"
+        );
     }
 
     fn check_compute(&self, n: usize) {
@@ -157,7 +168,8 @@ impl Plan {
                 let read: u64 = parts.map(|part| shared(source, len, part.into, part.len)).sum();
                 // Data changed in place was read.
                 let made = self.computes[..computes].iter().map(|it| {
-                    let into = it.kind.targets().filter(|into| !matches!(into, Target::Read { .. }));
+                    let into =
+                        it.kind.targets().filter(|into| !matches!(into, Target::Read { .. }));
                     into.map(|into| shared(source, len, into, it.len)).sum::<u64>()
                 });
                 read + made.sum::<u64>() == len.0
@@ -181,8 +193,9 @@ impl Plan {
         let written = |role: Role| -> u64 {
             self.writes.iter().filter(|write| write.role == role).map(|write| write.len.0).sum()
         };
-        let can_write =
-            |role: Role| self.map.cell_of(role).is_some_and(|cell| self.health.writable.contains(cell.drive));
+        let can_write = |role: Role| {
+            self.map.cell_of(role).is_some_and(|cell| self.health.writable.contains(cell.drive))
+        };
         let mut active = 0;
         for index in (0..self.geometry.data_strips()).map(DataIndex) {
             let mask = self.bands.of_strip(index.0);
@@ -196,7 +209,10 @@ impl Plan {
         let kept = (self.rmw_bands | self.rcw_bands | self.recover_bands) & active;
         for role in [Role::P, Role::Q].into_iter().filter(|role| can_write(*role)) {
             assert_eq!(written(role), self.bands.columns(kept), "{role} is written: {self:#?}");
-            assert!(kept == active || !self.health.parity_trusted, "{role} follows the data: {self:#?}");
+            assert!(
+                kept == active || !self.health.parity_trusted,
+                "{role} follows the data: {self:#?}"
+            );
         }
     }
 }

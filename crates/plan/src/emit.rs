@@ -4,8 +4,8 @@ use crate::bands::Mask;
 use crate::steps::Run;
 use crate::survey::Survey;
 use crate::{
-    Bands, Compute, ComputeKind, Plan, Read, ReadPart, ReadSlot, ScratchSlot, Source, Target, Term, Write,
-    WritePart,
+    Bands, Compute, ComputeKind, Plan, Read, ReadPart, ReadSlot, ScratchSlot, Source, Target, Term,
+    Write, WritePart,
 };
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset};
@@ -14,7 +14,14 @@ impl Plan {
     /// Reads the bands in `wanted` from a cell: those in `to_host` into the host's buffer, others
     /// into the read's own. `index`: the data strip; for P the number of data strips; for Q one
     /// more.
-    pub(crate) fn emit_reads(&mut self, cell: Cell, role: Role, index: u16, wanted: Mask, to_host: Mask) {
+    pub(crate) fn emit_reads(
+        &mut self,
+        cell: Cell,
+        role: Role,
+        index: u16,
+        wanted: Mask,
+        to_host: Mask,
+    ) {
         for run in Bands::runs(wanted) {
             let slot = ReadSlot(self.reads.len() as u16);
             let start = self.bands.all()[run.start].start;
@@ -76,7 +83,13 @@ impl Plan {
     }
 
     /// Reads bands of P (`bit` 0) or Q (1).
-    pub(crate) fn emit_parity_reads(&mut self, survey: &Survey, bit: u16, role: Role, wanted: Mask) {
+    pub(crate) fn emit_parity_reads(
+        &mut self,
+        survey: &Survey,
+        bit: u16,
+        role: Role,
+        wanted: Mask,
+    ) {
         let strips = self.geometry.data_strips();
         self.emit_reads(survey.parity[usize::from(bit)], role, strips + bit, wanted, 0);
     }

@@ -4,8 +4,8 @@ use crate::picture::{StepLine, body, state, step_lines, stripe_heading};
 use crate::reason::{cost_text, reason};
 use crate::text::{address, counted, exact};
 use crate::{
-    CopyChoice, Cost, ErrorKind, FirstWrite, Health, Journal, Method, Plan, Recorded, Request, Unplannable,
-    WHOLE_STRIP, first_write, known_zeros, plan_into,
+    CopyChoice, Cost, ErrorKind, FirstWrite, Health, Journal, Method, Plan, Recorded, Request,
+    Unplannable, WHOLE_STRIP, first_write, known_zeros, plan_into,
 };
 use layout::Geometry;
 use serde::Serialize;
@@ -78,7 +78,10 @@ impl FromStr for RequestKind {
     fn from_str(text: &str) -> Result<RequestKind, Unplannable> {
         RequestKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
             let names = RequestKind::ALL.map(RequestKind::name).join(", ");
-            refused(ErrorKind::UnknownRequest, format!("'{text}' is not a request; expected one of {names}"))
+            refused(
+                ErrorKind::UnknownRequest,
+                format!("'{text}' is not a request; expected one of {names}"),
+            )
         })
     }
 }
@@ -159,7 +162,8 @@ pub fn explain(
 ) -> Result<Explanation, Unplannable> {
     let last = geometry.drives().0 - 1;
     if let Some(drive) = failed.iter().find(|drive| drive.0 > last) {
-        let sentence = format!("there is no drive {drive}; the drives of this array are 0 to {last}");
+        let sentence =
+            format!("there is no drive {drive}; the drives of this array are 0 to {last}");
         return Err(refused(ErrorKind::OutOfRange, sentence));
     }
     let health = failed.iter().fold(Health::optimal(geometry), Health::without);
@@ -202,7 +206,13 @@ pub fn explain_kept(
         let start = ByteOffset((piece.start - geometry.stripe_start(stripe)).0);
         let within = ByteRange::new(start, piece.len);
         if !is_initialised(stripe) {
-            let first = uninitialised(&mut plan, geometry, stripe, kind.on_stripe(within), &health(stripe))?;
+            let first = uninitialised(
+                &mut plan,
+                geometry,
+                stripe,
+                kind.on_stripe(within),
+                &health(stripe),
+            )?;
             first.into_iter().for_each(|mut part| {
                 part.journal = part.journal.filter(|_| journal.is_some());
                 explanation.add(part);
@@ -261,7 +271,9 @@ fn uninitialised(
             ..on_stripe(plan, request.range().unwrap_or(whole), None)
         }]);
     };
-    let none = || Some(Recorded::nothing("until it is recorded as initialised, the stripe reads as zeros"));
+    let none = || {
+        Some(Recorded::nothing("until it is recorded as initialised, the stripe reads as zeros"))
+    };
     let mut parts = Vec::new();
     let is_well = *health == Health::optimal(geometry);
     let mut last = match first_write(geometry, &[range], is_well) {
@@ -305,10 +317,15 @@ fn on_stripe(plan: &Plan, part: ByteRange, journal: Option<Recorded>) -> StripeE
     }
 }
 
-fn check_range(geometry: &Geometry, kind: RequestKind, range: ByteRange) -> Result<(), Unplannable> {
+fn check_range(
+    geometry: &Geometry,
+    kind: RequestKind,
+    range: ByteRange,
+) -> Result<(), Unplannable> {
     let name = kind.name();
     if range.is_empty() {
-        let sentence = format!("a {name} of 0 bytes does nothing; give a size, such as {name} 8K@1M");
+        let sentence =
+            format!("a {name} of 0 bytes does nothing; give a size, such as {name} 8K@1M");
         return Err(refused(ErrorKind::OutOfRange, sentence));
     }
     let capacity = geometry.capacity();
@@ -320,10 +337,12 @@ fn check_range(geometry: &Geometry, kind: RequestKind, range: ByteRange) -> Resu
         );
         return Err(refused(ErrorKind::OutOfRange, sentence));
     }
-    let (first, last) = (geometry.stripe_of(range.start).0, geometry.stripe_of(range.end() - ByteCount(1)).0);
+    let (first, last) =
+        (geometry.stripe_of(range.start).0, geometry.stripe_of(range.end() - ByteCount(1)).0);
     if last.0 - first.0 >= MAX_STRIPES {
         let sentence = format!(
-            "a {name} of {} touches {} stripes; at most {MAX_STRIPES} are explained at once: give a smaller size",
+            "a {name} of {} touches {} stripes; at most {MAX_STRIPES} are explained at once: give \
+                a smaller size",
             exact(range.len.0),
             last.0 - first.0 + 1
         );

@@ -44,8 +44,9 @@ pub(crate) fn fill_bands(
     );
     check_places(plan, extents, cached)?;
     assert!(extents.is_sorted_by(|a, b| a.end() <= b.start), "extents ascend apart: {extents:?}");
-    let ascends =
-        |a: &Cached, b: &Cached| a.role < b.role || a.role == b.role && a.columns.end() <= b.columns.start;
+    let ascends = |a: &Cached, b: &Cached| {
+        a.role < b.role || a.role == b.role && a.columns.end() <= b.columns.start
+    };
     assert!(cached.is_sorted_by(ascends), "cached ranges ascend apart: {cached:?}");
 
     let bands = &mut plan.bands;
@@ -71,12 +72,17 @@ pub(crate) fn fill_bands(
     let count = bands.band.len();
     if count > MAX_BANDS {
         let context = format!(
-            "stripe {}: {} extents and {} cached runs cut the columns of a strip into {count} runs, of which at most {MAX_BANDS} are planned at once; plan fewer columns",
+            "stripe {}: {} extents and {} cached runs cut the columns of a strip into {count} \
+                runs, of which at most {MAX_BANDS} are planned at once; plan fewer columns",
             plan.stripe,
             extents.len(),
             cached.len()
         );
-        return Err(Unplannable { kind: ErrorKind::TooScattered, context, ranges: extents.to_vec() });
+        return Err(Unplannable {
+            kind: ErrorKind::TooScattered,
+            context,
+            ranges: extents.to_vec(),
+        });
     }
     Ok(())
 }
@@ -113,7 +119,12 @@ enum Piece {
 }
 
 /// Calls `with` for each written or cached piece of a strip: its kind, first column and end.
-fn each_piece(strip: u64, extents: &[ByteRange], cached: &[Cached], mut with: impl FnMut(Piece, u64, u64)) {
+fn each_piece(
+    strip: u64,
+    extents: &[ByteRange],
+    cached: &[Cached],
+    mut with: impl FnMut(Piece, u64, u64),
+) {
     for extent in extents {
         let mut at = extent.start.0;
         while at < extent.end().0 {
@@ -197,8 +208,9 @@ mod tests {
     fn bands(extents: &[ByteRange], cached: &[Cached]) -> Vec<(u64, u64, u64, u64, u8)> {
         let mut bands = Vec::new();
         cut(&mut bands, 64 << 10, extents, cached);
-        let row =
-            |band: &Band| (band.start >> 10, band.len >> 10, band.concerned, band.cached, band.cached_parity);
+        let row = |band: &Band| {
+            (band.start >> 10, band.len >> 10, band.concerned, band.cached, band.cached_parity)
+        };
         bands.iter().map(row).collect()
     }
 
@@ -211,8 +223,13 @@ mod tests {
     fn extents_are_cut_where_they_differ_and_joined_where_they_do_not() {
         // D0: 8..16 and 16..24 joined, 40..44; D1: 12..20.
         let extents = [kib(8, 8), kib(16, 8), kib(40, 4), kib(64 + 12, 8)];
-        let expected =
-            [(8, 4, 1, 0, 0), (12, 8, 3, 0, 0), (20, 4, 1, 0, 0), (24, 16, 0, 0, 0), (40, 4, 1, 0, 0)];
+        let expected = [
+            (8, 4, 1, 0, 0),
+            (12, 8, 3, 0, 0),
+            (20, 4, 1, 0, 0),
+            (24, 16, 0, 0, 0),
+            (40, 4, 1, 0, 0),
+        ];
         assert_eq!(bands(&extents, &[]), expected);
     }
 

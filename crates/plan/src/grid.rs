@@ -46,12 +46,15 @@ pub(crate) fn grid(plan: &Plan) -> String {
         text.push_str(&table.rule(drives));
         for row in 0..plan.geometry().rows_per_stripe() {
             let label = if row == 0 { stripe.clone() } else { format!("row {row}") };
-            let role = |drive| plan.map.role_at(drive, row).map_or(String::new(), |role| role.to_string());
+            let role =
+                |drive| plan.map.role_at(drive, row).map_or(String::new(), |role| role.to_string());
             text.push_str(&table.row(&label, drives, &role));
             text.push_str(&table.rule(drives));
             for ((start, end), label) in columns.iter().zip(&labels) {
                 let cell = |drive| marks_in_row(plan, drive, row, *start, *end);
-                marks.extend(drives.iter().flat_map(|drive| cell(*drive).chars().collect::<Vec<_>>()));
+                marks.extend(
+                    drives.iter().flat_map(|drive| cell(*drive).chars().collect::<Vec<_>>()),
+                );
                 text.push_str(&table.row(label, drives, &cell));
             }
             text.push_str(&table.rule(drives));
@@ -68,7 +71,11 @@ pub(crate) fn grid(plan: &Plan) -> String {
 /// All drives if they fit in one row; otherwise those of the stripe.
 fn shown_drives(plan: &Plan) -> Vec<DriveIndex> {
     let all = plan.geometry().drives();
-    if all.as_usize() <= DRIVES_PER_ROW { all.indexes().collect() } else { plan.map.drives().collect() }
+    if all.as_usize() <= DRIVES_PER_ROW {
+        all.indexes().collect()
+    } else {
+        plan.map.drives().collect()
+    }
 }
 
 /// Format of a grid's lines.
@@ -81,7 +88,12 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// A line of cells, with `gap` where another span begins.
-    fn line(&self, drives: &[DriveIndex], gap: &str, cell: &dyn Fn(DriveIndex) -> String) -> String {
+    fn line(
+        &self,
+        drives: &[DriveIndex],
+        gap: &str,
+        cell: &dyn Fn(DriveIndex) -> String,
+    ) -> String {
         let span = self.plan.geometry().drives_per_span().0;
         let mut text = String::new();
         for (n, drive) in drives.iter().enumerate() {
@@ -104,8 +116,14 @@ impl Table<'_> {
         format!("  {:left$} +{line}\n", "", left = self.left)
     }
 
-    fn row(&self, label: &str, drives: &[DriveIndex], cell: &dyn Fn(DriveIndex) -> String) -> String {
-        let line = self.line(drives, " |", &|drive| format!("{:^width$}|", cell(drive), width = self.width));
+    fn row(
+        &self,
+        label: &str,
+        drives: &[DriveIndex],
+        cell: &dyn Fn(DriveIndex) -> String,
+    ) -> String {
+        let line = self
+            .line(drives, " |", &|drive| format!("{:^width$}|", cell(drive), width = self.width));
         format!("  {label:>left$} |{line}\n", left = self.left)
     }
 }
@@ -146,7 +164,8 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
     let here = |drive: DriveIndex, offset: units::ByteOffset, within: units::ByteCount| {
         drive == cell.drive && offset.0 - within.0 == cell.offset.0
     };
-    let is_read = |io: &crate::Read| here(io.drive, io.offset, io.within) && inside(io.within.0, io.len.0);
+    let is_read =
+        |io: &crate::Read| here(io.drive, io.offset, io.within) && inside(io.within.0, io.len.0);
     if plan.reads().iter().any(is_read) {
         marks.push("r");
     }
@@ -156,7 +175,10 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
     let computed = |compute: &Compute| {
         let ComputeKind::Recover { lost } = compute.kind else { return false };
         inside(compute.within.0, compute.len.0)
-            && lost.iter().flatten().any(|lost| lost.role == role && matches!(lost.into, Target::Host { .. }))
+            && lost
+                .iter()
+                .flatten()
+                .any(|lost| lost.role == role && matches!(lost.into, Target::Host { .. }))
     };
     if plan.computes().iter().any(computed) {
         marks.push("*");
@@ -175,7 +197,8 @@ fn marks_at(plan: &Plan, cell: Cell, role: Role, start: u64, end: u64) -> String
 /// Whether a computation uses cached columns of a strip.
 fn is_from_memory(plan: &Plan, role: Role, start: u64, end: u64) -> bool {
     let is_taken = |compute: &Compute| {
-        let from_memory = |term: &Term| term.role == role && matches!(term.from, Source::Cached { .. });
+        let from_memory =
+            |term: &Term| term.role == role && matches!(term.from, Source::Cached { .. });
         let (within, len) = (compute.within.0, compute.len.0);
         within <= start && end <= within + len && plan.terms(compute).iter().any(from_memory)
     };
@@ -201,7 +224,8 @@ pub(crate) fn homeless(plan: &Plan) -> Vec<String> {
     plan.map
         .cells()
         .filter(|(cell, role)| {
-            bands().any(|band| is_homeless(plan, *role, cell.drive, band.start, band.start + band.len))
+            bands()
+                .any(|band| is_homeless(plan, *role, cell.drive, band.start, band.start + band.len))
         })
         .map(|(_, role)| role.to_string())
         .collect()

@@ -24,12 +24,16 @@
 //! use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
 //!
 //! let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB)?;
-//! let mut plan = Plan::new(&geometry); // keeps its memory: planning into it allocates nothing
-//! let range = ByteRange::new(ByteOffset(128 << 10), ByteCount(8 << 10)); // within the stripe's data
-//! plan_into(&mut plan, &geometry, StripeIndex(2), Request::Write { range }, &Health::optimal(&geometry))?;
+//! // The plan keeps its memory: planning into it allocates nothing.
+//! let mut plan = Plan::new(&geometry);
+//! // Within the stripe's data.
+//! let range = ByteRange::new(ByteOffset(128 << 10), ByteCount(8 << 10));
+//! let health = Health::optimal(&geometry);
+//! plan_into(&mut plan, &geometry, StripeIndex(2), Request::Write { range }, &health)?;
 //!
 //! assert_eq!(plan.method(), Method::Rmw);
-//! assert_eq!((plan.cost().reads, plan.cost().writes), (2, 2)); // old data and parity, new data and parity
+//! // Old data and parity are read; new data and parity are written.
+//! assert_eq!((plan.cost().reads, plan.cost().writes), (2, 2));
 //! let write = &plan.writes()[0];
 //! assert_eq!((write.drive, write.offset), (DriveIndex(0), ByteOffset(128 << 10)));
 //! assert_eq!(plan.write_parts(write)[0].from, Source::Host { at: ByteOffset(0) });
@@ -122,8 +126,8 @@ pub use plan::Plan;
 pub use recorded::{Journal, Recorded};
 pub use request::{Cached, CopyChoice, ErrorKind, Health, Request, Unplannable, WHOLE_STRIP};
 pub use steps::{
-    Compute, ComputeKind, Cost, Lost, Mismatch, Read, ReadPart, ReadSlot, ScratchSlot, Source, Step, Target,
-    Term, Write, WritePart,
+    Compute, ComputeKind, Cost, Lost, Mismatch, Read, ReadPart, ReadSlot, ScratchSlot, Source,
+    Step, Target, Term, Write, WritePart,
 };
 
 use layout::{Geometry, Role};
@@ -147,7 +151,8 @@ pub fn plan_into(
     plan.start(geometry, stripe, request, health);
     let strip = geometry.strip();
     if let Some(range) = request.range() {
-        if range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0 {
+        if range.is_empty() || range.start.0.saturating_add(range.len.0) > geometry.stripe_bytes().0
+        {
             return Err(out_of_range(geometry, stripe, range));
         }
         plan.bands.fill(range);

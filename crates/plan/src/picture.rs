@@ -5,8 +5,8 @@ use crate::grid::grid;
 use crate::reason::{computed_roles, cost_text, reason};
 use crate::text::{address, counted, exact, list, span};
 use crate::{
-    Compute, ComputeKind, Health, Plan, Read, ReadPart, Request, ScratchSlot, Source, Step, Target, Term,
-    Write, WritePart,
+    Compute, ComputeKind, Health, Plan, Read, ReadPart, Request, ScratchSlot, Source, Step, Target,
+    Term, Write, WritePart,
 };
 use layout::{Geometry, Role};
 use serde::Serialize;
@@ -34,7 +34,8 @@ pub struct StepLine {
 pub fn picture(plan: &Plan) -> String {
     let asked = match plan.request().range() {
         Some(range) => {
-            let start = plan.geometry().stripe_start(plan.stripe()) + (range.start - ByteOffset::ZERO);
+            let start =
+                plan.geometry().stripe_start(plan.stripe()) + (range.start - ByteOffset::ZERO);
             format!("{} {} at {}", plan.request().name(), exact(range.len.0), address(start.0))
         }
         None => {
@@ -50,7 +51,12 @@ pub fn picture(plan: &Plan) -> String {
             format!("{}{what} stripe {}", plan.request().name(), plan.stripe())
         }
     };
-    format!("{}: {asked}, {}\n\n{}", plan.geometry(), state(plan.geometry(), plan.health()), body(plan))
+    format!(
+        "{}: {asked}, {}\n\n{}",
+        plan.geometry(),
+        state(plan.geometry(), plan.health()),
+        body(plan)
+    )
 }
 
 /// The picture without its title.
@@ -71,7 +77,8 @@ pub(crate) fn state(geometry: &Geometry, health: &Health) -> String {
     };
     let failed = health.failed(geometry);
     let write_only = health.write_only(geometry);
-    let read_only = units::DriveSet::first(geometry.drives()).minus(&health.writable).minus(&failed);
+    let read_only =
+        units::DriveSet::first(geometry.drives()).minus(&health.writable).minus(&failed);
     let mut parts = Vec::new();
     if !failed.is_empty() {
         parts.push(format!("{} failed", names(&mut failed.iter())));
@@ -99,9 +106,12 @@ pub(crate) fn step_lines(plan: &Plan) -> Vec<StepLine> {
             Step::Read(read) => {
                 (Some(read.drive.0), Some(read.offset.0), Some(read.len.0), read_text(plan, read))
             }
-            Step::Write(write) => {
-                (Some(write.drive.0), Some(write.offset.0), Some(write.len.0), write_text(plan, write))
-            }
+            Step::Write(write) => (
+                Some(write.drive.0),
+                Some(write.offset.0),
+                Some(write.len.0),
+                write_text(plan, write),
+            ),
             Step::Compute(compute) => {
                 (None, Some(compute.within.0), Some(compute.len.0), compute_text(plan, compute))
             }
@@ -114,7 +124,8 @@ pub(crate) fn step_lines(plan: &Plan) -> Vec<StepLine> {
 }
 
 fn steps_text(lines: &[StepLine]) -> String {
-    let digits = lines.iter().filter_map(|line| line.drive).map(|drive| drive.to_string().len()).max();
+    let digits =
+        lines.iter().filter_map(|line| line.drive).map(|drive| drive.to_string().len()).max();
     let digits = digits.unwrap_or(1);
     let place = |line: &StepLine| match (line.drive, line.offset_bytes, line.size_bytes) {
         (Some(drive), Some(offset), Some(size)) => {
@@ -128,7 +139,8 @@ fn steps_text(lines: &[StepLine]) -> String {
     let width = lines.iter().map(|line| place(line).len()).max().unwrap_or(0);
     let mut text = String::new();
     for line in lines {
-        let full = format!("  {:>3}  {:<7}  {:width$}   {}", line.step, line.name, place(line), line.what);
+        let full =
+            format!("  {:>3}  {:<7}  {:width$}   {}", line.step, line.name, place(line), line.what);
         text.push_str(full.trim_end());
         text.push('\n');
     }
@@ -175,15 +187,17 @@ fn write_text(plan: &Plan, write: &Write) -> String {
     if parts.iter().all(is_itself) {
         return format!("{name}{to}");
     }
-    let text =
-        |part: &WritePart| if is_itself(part) { "computed".into() } else { source_text(plan, part.from) };
+    let text = |part: &WritePart| {
+        if is_itself(part) { "computed".into() } else { source_text(plan, part.from) }
+    };
     let sources: Vec<String> = parts.iter().map(text).collect();
     format!("{name} = {}{to}", sources.join(", then "))
 }
 
 /// What a computation puts into a scratch buffer.
 fn made_in(plan: &Plan, slot: ScratchSlot) -> Option<Role> {
-    let is_it = |target: Target| matches!(target, Target::Scratch { slot: other, .. } if other == slot);
+    let is_it =
+        |target: Target| matches!(target, Target::Scratch { slot: other, .. } if other == slot);
     plan.computes()
         .iter()
         .find_map(|compute| results(compute).into_iter().find(|(_, into)| is_it(*into)))
@@ -197,7 +211,9 @@ fn results(compute: &Compute) -> Vec<(Role, Target)> {
             let (p, q) = (p.map(|into| (Role::P, into)), q.map(|into| (Role::Q, into)));
             p.into_iter().chain(q).collect()
         }
-        ComputeKind::Recover { lost } => lost.iter().flatten().map(|lost| (lost.role, lost.into)).collect(),
+        ComputeKind::Recover { lost } => {
+            lost.iter().flatten().map(|lost| (lost.role, lost.into)).collect()
+        }
         ComputeKind::Compare | ComputeKind::Check => Vec::new(),
     }
 }
@@ -208,17 +224,20 @@ fn compute_text(plan: &Plan, compute: &Compute) -> String {
         .iter()
         .map(|(role, _)| match compute.kind {
             ComputeKind::Recover { .. } if is_write(plan) => format!("old {role}"),
-            _ if matches!(plan.request(), Request::Read { .. } | Request::Copy { .. }) => role.to_string(),
+            _ if matches!(plan.request(), Request::Read { .. } | Request::Copy { .. }) => {
+                role.to_string()
+            }
             _ => format!("new {role}"),
         })
         .collect();
     let of = plan.terms(compute);
     let (elsewhere, pairs) = compute.kind.old_parity_and_pairs(of);
     if let ComputeKind::Update { .. } = compute.kind {
-        let old_parity = |(role, _): &(Role, Target)| match elsewhere.iter().find(|term| term.role == *role) {
-            Some(term) => source_text(plan, term.from),
-            None => format!("old {role}"),
-        };
+        let old_parity =
+            |(role, _): &(Role, Target)| match elsewhere.iter().find(|term| term.role == *role) {
+                Some(term) => source_text(plan, term.from),
+                None => format!("old {role}"),
+            };
         terms.extend(results(compute).iter().map(old_parity));
     }
     let named = |term: &&Term| term.from != Source::Zero;
@@ -268,7 +287,9 @@ fn joined(names: &[String], separator: &str) -> String {
             [first, .., last] if run.len() > 3 && separator == ", " => {
                 parts.push(format!("{first} .. {last}"))
             }
-            [first, .., last] if run.len() > 3 => parts.extend([first.clone(), "..".into(), last.clone()]),
+            [first, .., last] if run.len() > 3 => {
+                parts.extend([first.clone(), "..".into(), last.clone()])
+            }
             _ => parts.extend_from_slice(run),
         }
     }

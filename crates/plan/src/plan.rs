@@ -3,8 +3,8 @@
 use crate::bands::{Mask, RANGE_BANDS};
 use crate::request::WHOLE_STRIP;
 use crate::{
-    Bands, Cached, Compute, ComputeKind, Cost, Health, Method, Read, ReadPart, Request, Source, Step, Target,
-    Term, Verdict, Write, WritePart,
+    Bands, Cached, Compute, ComputeKind, Cost, Health, Method, Read, ReadPart, Request, Source,
+    Step, Target, Term, Verdict, Write, WritePart,
 };
 use layout::{Geometry, StripeMap};
 use units::{ByteCount, StripeIndex};
@@ -203,7 +203,11 @@ impl Plan {
             let mut strips = compute.terms.range().len();
             if matches!(compute.kind, ComputeKind::Update { .. }) {
                 // Old parity counts as input too: in place, or as a term.
-                strips += compute.kind.targets().filter(|into| matches!(into, Target::Read { .. })).count();
+                strips += compute
+                    .kind
+                    .targets()
+                    .filter(|into| matches!(into, Target::Read { .. }))
+                    .count();
             }
             let bytes = compute.len.0 * strips as u64;
             match compute.kind {
@@ -291,8 +295,12 @@ mod tests {
     #[test]
     fn planning_never_needs_more_memory_than_a_new_plan_has() {
         let counts = [1, 2, 3, 4, 5, 7, 16, 32];
-        for (level, drives) in Level::ALL.into_iter().flat_map(|l| counts.map(|n| (l, DriveCount(n)))) {
-            let Ok(geometry) = Geometry::new(level, drives, StripSize::MIN, ByteCount::MIB) else { continue };
+        for (level, drives) in
+            Level::ALL.into_iter().flat_map(|l| counts.map(|n| (l, DriveCount(n))))
+        {
+            let Ok(geometry) = Geometry::new(level, drives, StripSize::MIN, ByteCount::MIB) else {
+                continue;
+            };
             let mut plan = Plan::new(&geometry);
             let before = capacities(&plan);
             // Starts and ends near the edges of strips, in every order of their columns.
@@ -300,7 +308,8 @@ mod tests {
             let near = |i: u64| [i * strip, i * strip + 1024, i * strip + 3072];
             let strips = geometry.stripe_bytes().0 / strip;
             let few = [0, 1, 2, strips / 2, strips.saturating_sub(2), strips.saturating_sub(1)];
-            let mut points: Vec<u64> = few.into_iter().flat_map(near).chain([strips * strip]).collect();
+            let mut points: Vec<u64> =
+                few.into_iter().flat_map(near).chain([strips * strip]).collect();
             points.sort_unstable();
             points.dedup();
             points.retain(|point| *point <= strips * strip);

@@ -13,7 +13,8 @@ use crate::bands::Mask;
 use crate::steps::Run;
 use crate::survey::{Parities, Pieces, Strips, Survey, each, roles_in};
 use crate::{
-    ComputeKind, CopyChoice, ErrorKind, Lost, Method, Plan, Read, ReadPart, Source, Target, Unplannable,
+    ComputeKind, CopyChoice, ErrorKind, Lost, Method, Plan, Read, ReadPart, Source, Target,
+    Unplannable,
 };
 use layout::{CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset, ByteRange};

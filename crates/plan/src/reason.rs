@@ -12,7 +12,8 @@ pub(crate) fn cost_text(cost: &Cost) -> String {
     let part = |count: u32, what: &str, bytes: u64| {
         (count > 0).then(|| format!("{} ({})", counted(count, what), exact(bytes)))
     };
-    let parts = [part(cost.reads, "read", cost.bytes_read), part(cost.writes, "write", cost.bytes_written)];
+    let parts =
+        [part(cost.reads, "read", cost.bytes_read), part(cost.writes, "write", cost.bytes_written)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let mut text = counted(cost.drive_ios(), "drive I/O");
     if !parts.is_empty() {
@@ -64,19 +65,25 @@ fn only_text(plan: &Plan) -> String {
         Method::DataOnly if health.parity_trusted => {
             "parity cannot be written, so only data is written".into()
         }
-        Method::DataOnly => "parity is stale and cannot be recomputed, so only data is written".into(),
+        Method::DataOnly => {
+            "parity is stale and cannot be recomputed, so only data is written".into()
+        }
         Method::Resync => "redundancy is recomputed from the data".into(),
         Method::Rebuild => "unreadable strips are recomputed from the others and written".into(),
         Method::Repair => "the strip is recomputed from the others and written".into(),
         Method::Copy if plan.computes().is_empty() => {
             "the content of the drive is copied to its replacement".into()
         }
-        Method::Copy => "the content of the drive is computed from the others for its replacement".into(),
+        Method::Copy => {
+            "the content of the drive is computed from the others for its replacement".into()
+        }
         Method::Verify if geometry.level().is_redundant() => {
             "data and redundancy are read and compared".into()
         }
         Method::Verify => "the data is read; without redundancy nothing is compared".into(),
-        Method::Rmw | Method::Rcw | Method::RecoverWrite | Method::Mixed => plan.method().to_string(),
+        Method::Rmw | Method::Rcw | Method::RecoverWrite | Method::Mixed => {
+            plan.method().to_string()
+        }
     }
 }
 
@@ -86,7 +93,8 @@ fn needs(plan: &Plan) -> &'static str {
 
 fn is_split(plan: &Plan) -> bool {
     let strips = plan.bands.last - plan.bands.first + 1;
-    matches!(plan.request(), Request::Read { split: true, .. }) && plan.reads().len() > usize::from(strips)
+    matches!(plan.request(), Request::Read { split: true, .. })
+        && plan.reads().len() > usize::from(strips)
 }
 
 /// Strips computed for the host.
@@ -108,8 +116,14 @@ fn computed_text(plan: &Plan) -> String {
     let names: Vec<String> = computed_roles(plan).iter().map(Role::to_string).collect();
     let others = if plan.geometry().parity_strips() > 1 { "others" } else { "all others" };
     match names.len() {
-        1 => format!("{} cannot be read, so it is computed from {others} of its stripe", list(&names)),
-        _ => format!("{} cannot be read, so they are computed from {others} of their stripe", list(&names)),
+        1 => format!(
+            "{} cannot be read, so it is computed from {others} of its stripe",
+            list(&names)
+        ),
+        _ => format!(
+            "{} cannot be read, so they are computed from {others} of their stripe",
+            list(&names)
+        ),
     }
 }
 
@@ -121,7 +135,8 @@ fn chosen_text(plan: &Plan, chosen: Price, rmw: Alternative, rcw: Alternative) -
         Method::Rmw => format!("RMW: {ios}; {}", not_rcw("RCW")),
         Method::Rcw => format!("RCW: {ios}; {}", not_rmw("RMW")),
         method => {
-            let ways: Vec<String> = (0..plan.bands.all().len()).filter_map(|b| way_text(plan, b)).collect();
+            let ways: Vec<String> =
+                (0..plan.bands.all().len()).filter_map(|b| way_text(plan, b)).collect();
             let way = if method == Method::RecoverWrite { method.to_string() } else { list(&ways) };
             match (impossible_rmw(plan, rmw), impossible_rcw(plan, rcw)) {
                 (Some(because), Some(same)) if because == same => {
@@ -182,7 +197,11 @@ fn impossible_rcw(plan: &Plan, rcw: Alternative) -> Option<String> {
 }
 
 /// Why a way is not possible in all bands. `reads`: the strips it reads, by the strips written.
-fn impossible(plan: &Plan, alternative: Alternative, reads: impl Fn(Strips) -> Strips) -> Option<String> {
+fn impossible(
+    plan: &Plan,
+    alternative: Alternative,
+    reads: impl Fn(Strips) -> Strips,
+) -> Option<String> {
     match alternative {
         Alternative::Price(_) => None,
         Alternative::ParityUnreadable if plan.geometry().parity_strips() > 1 => {

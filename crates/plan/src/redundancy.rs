@@ -48,7 +48,8 @@ pub(crate) fn plan_resync(plan: &mut Plan) -> Result<(), Unplannable> {
         return if plan.geometry.copies() > 1 { resync_copies(plan) } else { Ok(()) };
     };
     let lost = survey.unreadable;
-    let behind = Wanted { data: lost & !survey.unwritable, parity: survey.writable & !survey.readable };
+    let behind =
+        Wanted { data: lost & !survey.unwritable, parity: survey.writable & !survey.readable };
     let rebuilds = lost != 0 || behind.parity != 0 && plan.health.parity_trusted;
     plan.method = if rebuilds { Method::Rebuild } else { Method::Resync };
     let wanted = if rebuilds { behind } else { Wanted { data: 0, parity: survey.writable } };
@@ -61,7 +62,12 @@ pub(crate) fn plan_resync(plan: &mut Plan) -> Result<(), Unplannable> {
 
 /// Computes strips from the others and writes them. `missing`: the data strips that are not read,
 /// including those among `wanted`.
-fn restore(plan: &mut Plan, survey: &Survey, missing: Strips, wanted: Wanted) -> Result<(), Unplannable> {
+fn restore(
+    plan: &mut Plan,
+    survey: &Survey,
+    missing: Strips,
+    wanted: Wanted,
+) -> Result<(), Unplannable> {
     let mut sources: Parities = 0;
     if missing != 0 {
         let computed = missing.count_ones() + wanted.parity.count_ones();
@@ -87,7 +93,8 @@ fn restore(plan: &mut Plan, survey: &Survey, missing: Strips, wanted: Wanted) ->
         plan.push_term(role, from);
     }
     let len = plan.bands.all()[0].len;
-    let room = |plan: &mut Plan| Target::Scratch { slot: plan.new_scratch(len), at: ByteOffset::ZERO };
+    let room =
+        |plan: &mut Plan| Target::Scratch { slot: plan.new_scratch(len), at: ByteOffset::ZERO };
     let mut made: [Option<Lost>; 2] = [None; 2];
     let mut count = 0;
     for i in each(missing) {
@@ -124,7 +131,10 @@ impl Plan {
         match self.request {
             crate::Request::Copy { drive, .. } => {
                 let home = self.geometry.stripe_map(self.stripe);
-                [self.map, home].iter().filter_map(|map| map.cell_of(role)).find(|cell| cell.drive == drive)
+                [self.map, home]
+                    .iter()
+                    .filter_map(|map| map.cell_of(role))
+                    .find(|cell| cell.drive == drive)
             }
             _ => self.map.cell_of(role),
         }
@@ -136,18 +146,21 @@ impl Plan {
 
     /// The first readable copy of a strip, other than `not`.
     fn other_copy(&self, index: DataIndex, not: CopyIndex) -> Option<CopyIndex> {
-        (0..self.geometry.copies()).map(CopyIndex).find(|copy| *copy != not && self.can_read(index, *copy))
+        (0..self.geometry.copies())
+            .map(CopyIndex)
+            .find(|copy| *copy != not && self.can_read(index, *copy))
     }
 }
 
 /// Writes copies from the first readable one: to the write-only copies, or, if there are none or
 /// copies are not trusted, to all others. A single remaining copy needs no resync.
 fn resync_copies(plan: &mut Plan) -> Result<(), Unplannable> {
-    let behind = |plan: &Plan, index, copy| plan.can_write(index, copy) && !plan.can_read(index, copy);
+    let behind =
+        |plan: &Plan, index, copy| plan.can_write(index, copy) && !plan.can_read(index, copy);
     let indexes = || (0..plan.geometry.data_strips()).map(DataIndex);
     let copies = || (0..plan.geometry.copies()).map(CopyIndex);
-    let rebuilds =
-        plan.health.parity_trusted && indexes().any(|index| copies().any(|copy| behind(plan, index, copy)));
+    let rebuilds = plan.health.parity_trusted
+        && indexes().any(|index| copies().any(|copy| behind(plan, index, copy)));
     plan.method = if rebuilds { Method::Rebuild } else { Method::Resync };
     let mut lost = 0;
     for i in 0..plan.geometry.data_strips() {
@@ -155,7 +168,8 @@ fn resync_copies(plan: &mut Plan) -> Result<(), Unplannable> {
         let good = plan.readable_copy(index, CopyIndex(0));
         let mut is_read = false;
         for copy in (0..plan.geometry.copies()).map(CopyIndex) {
-            let is_wanted = if rebuilds { behind(plan, index, copy) } else { plan.can_write(index, copy) };
+            let is_wanted =
+                if rebuilds { behind(plan, index, copy) } else { plan.can_write(index, copy) };
             if !is_wanted || good == Some(copy) {
                 continue;
             }
@@ -183,7 +197,8 @@ fn resync_copies(plan: &mut Plan) -> Result<(), Unplannable> {
 pub(crate) fn plan_repair(plan: &mut Plan, culprit: Role) -> Result<(), Unplannable> {
     plan.method = Method::Repair;
     let set = strip_of(culprit);
-    let is_writable = plan.map.cell_of(culprit).is_some_and(|cell| plan.health.writable.contains(cell.drive));
+    let is_writable =
+        plan.map.cell_of(culprit).is_some_and(|cell| plan.health.writable.contains(cell.drive));
     if !is_writable {
         let set = if set != 0 { set } else { all_strips(plan) };
         return Err(error(plan, ErrorKind::NothingWritable, set));
@@ -235,7 +250,9 @@ pub(crate) fn plan_copy(plan: &mut Plan, drive: DriveIndex) -> Result<(), Unplan
         let Some(role) = held else { continue };
         plan.method = Method::Copy;
         match plan.map.cell_of(role) {
-            Some(cell) if plan.health.readable.contains(cell.drive) => pass_on(plan, cell, role, role),
+            Some(cell) if plan.health.readable.contains(cell.drive) => {
+                pass_on(plan, cell, role, role)
+            }
             _ => renew(plan, role)?,
         }
     }

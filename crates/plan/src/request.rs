@@ -131,9 +131,9 @@ impl Request<'_> {
     /// requests.
     pub fn range(&self) -> Option<ByteRange> {
         match *self {
-            Request::Read { range, .. } | Request::Write { range } | Request::WriteZeroes { range } => {
-                Some(range)
-            }
+            Request::Read { range, .. }
+            | Request::Write { range }
+            | Request::WriteZeroes { range } => Some(range),
             _ => None,
         }
     }
@@ -151,7 +151,10 @@ impl Request<'_> {
 
     /// Whether it is a host's write.
     pub fn is_write(&self) -> bool {
-        matches!(self, Request::Write { .. } | Request::WriteZeroes { .. } | Request::WriteExtents { .. })
+        matches!(
+            self,
+            Request::Write { .. } | Request::WriteZeroes { .. } | Request::WriteExtents { .. }
+        )
     }
 
     /// Length of the host's buffer; 0 for internal requests.
@@ -224,7 +227,11 @@ impl Health {
     /// The same with `drive` failed: neither readable nor writable.
     #[must_use]
     pub fn without(self, drive: DriveIndex) -> Health {
-        Health { readable: self.readable.without(drive), writable: self.writable.without(drive), ..self }
+        Health {
+            readable: self.readable.without(drive),
+            writable: self.writable.without(drive),
+            ..self
+        }
     }
 
     /// The same with this stripe of `drive` unreadable.

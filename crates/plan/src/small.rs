@@ -13,8 +13,8 @@
 use crate::steps::Run;
 use crate::survey::Survey;
 use crate::{
-    Alternative, Compute, ComputeKind, Method, Plan, Price, Read, ReadPart, ReadSlot, Source, Target, Term,
-    Verdict, Write, WritePart,
+    Alternative, Compute, ComputeKind, Method, Plan, Price, Read, ReadPart, ReadSlot, Source,
+    Target, Term, Verdict, Write, WritePart,
 };
 use layout::{Cell, CopyIndex, DataIndex, Role};
 use units::{ByteCount, ByteOffset};
@@ -36,8 +36,11 @@ pub(crate) fn plan_small_write(plan: &mut Plan, survey: &Survey, zeroes: bool) {
     let (index, copy) = (DataIndex(plan.bands.first), CopyIndex(0));
     let (within, len) = (ByteCount(band.start), ByteCount(band.len));
     let role = Role::Data { index, copy };
-    let cells =
-        [(plan.map.data_cell(index, copy), role), (survey.parity[0], Role::P), (survey.parity[1], Role::Q)];
+    let cells = [
+        (plan.map.data_cell(index, copy), role),
+        (survey.parity[0], Role::P),
+        (survey.parity[1], Role::Q),
+    ];
     let parities = plan.geometry.parity_strips();
     let cells = &cells[..1 + usize::from(parities)];
     let at = ByteOffset::ZERO;
@@ -60,8 +63,10 @@ pub(crate) fn plan_small_write(plan: &mut Plan, survey: &Survey, zeroes: bool) {
         let (Cell { drive, offset }, parts) = (*cell, Run::one(slot));
         plan.writes.push(Write { drive, offset: offset + within, within, len, role: *role, parts });
     }
-    let price =
-        |drive_ios: u16| Price { drive_ios: drive_ios.into(), bytes: u64::from(drive_ios) * band.len };
+    let price = |drive_ios: u16| Price {
+        drive_ios: drive_ios.into(),
+        bytes: u64::from(drive_ios) * band.len,
+    };
     let (rmw, rcw) = (price(2 + 2 * parities), price(plan.geometry.data_strips() + parities));
     plan.method = Method::Rmw;
     plan.rmw_bands = 1;
@@ -89,10 +94,11 @@ mod tests {
             [Level::Raid5, Level::Raid6].into_iter().flat_map(|l| (3..=8).map(move |n| (l, n)))
         {
             for arrangement in level.row().parity_arrangements {
-                let shape = Shape { parity: Some(*arrangement), ..Shape::new(level, DriveCount(drives)) };
+                let shape =
+                    Shape { parity: Some(*arrangement), ..Shape::new(level, DriveCount(drives)) };
                 let Ok(geometry) = shape.geometry(StripSize::MIN, ByteCount::MIB) else { continue };
-                for (stripe, start) in
-                    (0..9).flat_map(|s| (0..geometry.stripe_bytes().0).step_by(1024).map(move |b| (s, b)))
+                for (stripe, start) in (0..9)
+                    .flat_map(|s| (0..geometry.stripe_bytes().0).step_by(1024).map(move |b| (s, b)))
                 {
                     for len in [512, 4096 - start % 4096] {
                         let range = ByteRange::new(ByteOffset(start), ByteCount(len));
@@ -108,7 +114,8 @@ mod tests {
         let (mut long, mut short) = (Plan::new(geometry), Plan::new(geometry));
         let health = Health::optimal(geometry);
         for zeroes in [false, true] {
-            let request = if zeroes { Request::WriteZeroes { range } } else { Request::Write { range } };
+            let request =
+                if zeroes { Request::WriteZeroes { range } } else { Request::Write { range } };
             for plan in [&mut long, &mut short] {
                 plan.start(geometry, stripe, request, &health);
                 plan.bands.fill(range);

@@ -7,7 +7,8 @@
 //! - No two reads overlap on a drive, nor two writes; adjacent pieces of a cell are one I/O.
 //! - A plan for reading delivers every byte of the host's range exactly once.
 //! - The input of a step was supplied, read or computed before it.
-//! - For one range, at most two steps per cell of the stripe, and four or six (see [`crate::Plan::step_bound`]).
+//! - For one range, at most two steps per cell of the stripe, and four or six (see
+//!   [`crate::Plan::step_bound`]).
 
 use layout::Role;
 use serde::Serialize;
@@ -74,7 +75,9 @@ impl Source {
     pub(crate) fn as_own_buffer(self) -> Option<Target> {
         match self {
             Source::Read { slot, at } => Some(Target::Read { slot, at }),
-            Source::Host { .. } | Source::Scratch { .. } | Source::Cached { .. } | Source::Zero => None,
+            Source::Host { .. } | Source::Scratch { .. } | Source::Cached { .. } | Source::Zero => {
+                None
+            }
         }
     }
 }
@@ -132,7 +135,8 @@ impl Run {
     }
 }
 
-/// One read from one drive: consecutive bytes, scattered over its parts ([`crate::Plan::read_parts`]).
+/// One read from one drive: consecutive bytes, scattered over its parts
+/// ([`crate::Plan::read_parts`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Read {
     /// The drive.
@@ -157,7 +161,8 @@ pub struct ReadPart {
     pub len: ByteCount,
 }
 
-/// One write to one drive: consecutive bytes, gathered from its parts ([`crate::Plan::write_parts`]).
+/// One write to one drive: consecutive bytes, gathered from its parts
+/// ([`crate::Plan::write_parts`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
     /// The drive.
@@ -254,7 +259,9 @@ impl ComputeKind {
     pub fn targets(&self) -> impl Iterator<Item = Target> {
         let (a, b) = match *self {
             ComputeKind::Generate { p, q } | ComputeKind::Update { p, q } => (p, q),
-            ComputeKind::Recover { lost: [a, b] } => (a.map(|lost| lost.into), b.map(|lost| lost.into)),
+            ComputeKind::Recover { lost: [a, b] } => {
+                (a.map(|lost| lost.into), b.map(|lost| lost.into))
+            }
             ComputeKind::Compare | ComputeKind::Check => (None, None),
         };
         a.into_iter().chain(b)
@@ -262,7 +269,8 @@ impl ComputeKind {
 
     /// The terms of an update: old parity that is not updated in place, and the data pairs.
     pub fn old_parity_and_pairs<'a>(&self, terms: &'a [Term]) -> (&'a [Term], &'a [Term]) {
-        let elsewhere = self.targets().filter(|target| matches!(target, Target::Scratch { .. })).count();
+        let elsewhere =
+            self.targets().filter(|target| matches!(target, Target::Scratch { .. })).count();
         let elsewhere = if matches!(self, ComputeKind::Update { .. }) { elsewhere } else { 0 };
         terms.split_at(elsewhere)
     }
@@ -304,8 +312,8 @@ pub enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// The step's name in pictures and traces: `read`, `parity`, `update`, `recover`, `compare`, `check`,
-    /// `commit` or `write`.
+    /// The step's name in pictures and traces: `read`, `parity`, `update`, `recover`, `compare`,
+    /// `check`, `commit` or `write`.
     pub fn name(&self) -> &'static str {
         match self {
             Step::Read(_) => "read",

@@ -73,7 +73,8 @@ impl Survey {
         let q = map.parity_cell(ParityIndex(1));
         let (mut unreadable, mut unwritable) = (0, 0);
         let drives = geometry.drives();
-        let optimal = health.readable.contains_first(drives) && health.writable.contains_first(drives);
+        let optimal =
+            health.readable.contains_first(drives) && health.writable.contains_first(drives);
         let in_doubt = if optimal { 0 } else { geometry.data_strips() };
         for i in 0..in_doubt {
             let drive = map.data_cell(DataIndex(i), CopyIndex(0)).drive;
@@ -158,13 +159,16 @@ impl Pieces {
         let bytes = list(&bytes);
         let context = match kind {
             ErrorKind::DataLost => format!(
-                "stripe {stripe}: {bytes} of its data are on drives that cannot be read, and redundancy cannot restore them; read and write around them"
+                "stripe {stripe}: {bytes} of its data are on drives that cannot be read, and \
+                    redundancy cannot restore them; read and write around them"
             ),
             ErrorKind::NothingWritable => format!(
-                "stripe {stripe}: {bytes} of its data are on drives that cannot be written, and no redundancy can hold them; replace the drives"
+                "stripe {stripe}: {bytes} of its data are on drives that cannot be written, and no \
+                    redundancy can hold them; replace the drives"
             ),
             ErrorKind::NothingToCompare => format!(
-                "stripe {stripe} cannot be checked while a part of it cannot be read; check it again when its drives are back"
+                "stripe {stripe} cannot be checked while a part of it cannot be read; check it \
+                    again when its drives are back"
             ),
             ErrorKind::TooScattered | ErrorKind::OutOfRange | ErrorKind::UnknownRequest => {
                 format!("stripe {stripe}: {bytes} are not within its data")

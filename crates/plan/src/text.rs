@@ -4,7 +4,8 @@ const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// How often 1024 divides all numbers; zero is divisible by anything.
 fn unit_of(numbers: &[u64]) -> usize {
-    let zeros = numbers.iter().filter(|number| **number != 0).map(|number| number.trailing_zeros()).min();
+    let zeros =
+        numbers.iter().filter(|number| **number != 0).map(|number| number.trailing_zeros()).min();
     zeros.map_or(0, |zeros| zeros as usize / 10)
 }
 

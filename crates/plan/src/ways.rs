@@ -182,7 +182,13 @@ impl Ways {
 
     /// Records the choice and its reason: its price, and those of RMW and of RCW in all bands, if
     /// possible.
-    pub(crate) fn decide(&self, plan: &mut Plan, survey: &Survey, choice: Choice, prices: [Price; 3]) {
+    pub(crate) fn decide(
+        &self,
+        plan: &mut Plan,
+        survey: &Survey,
+        choice: Choice,
+        prices: [Price; 3],
+    ) {
         let [chosen, rmw, rcw] = prices;
         plan.method = self.method(choice);
         if choice.rmw | choice.rcw | choice.recover != 0 {
@@ -196,7 +202,9 @@ impl Ways {
         let lacks = |from: Parities| {
             let bands = plan.bands.all().iter().filter(|band| band.concerned != 0);
             let lacking = survey.writable & !from;
-            bands.into_iter().any(|band| lacking & !(band.cached_parity & survey.trusted_parity()) != 0)
+            bands
+                .into_iter()
+                .any(|band| lacking & !(band.cached_parity & survey.trusted_parity()) != 0)
         };
         if self.rmw | self.full == self.active {
             Alternative::Price(price)
@@ -210,7 +218,11 @@ impl Ways {
     }
 
     fn rcw_throughout(&self, price: Price) -> Alternative {
-        if self.rcw == self.active { Alternative::Price(price) } else { Alternative::DataUnreadable }
+        if self.rcw == self.active {
+            Alternative::Price(price)
+        } else {
+            Alternative::DataUnreadable
+        }
     }
 
     fn method(&self, choice: Choice) -> Method {

@@ -48,7 +48,11 @@ fn as_taken(band: &Band, survey: &Survey, way: usize) -> Band {
     let cached_parity = band.cached_parity & survey.trusted_parity();
     let (cached, cached_parity) = match way {
         RMW | RCW | RECOVER => (band.cached, cached_parity),
-        _ if way == RECOVER | READS_ALL && survey.enough(survey.unreadable, survey.all).is_some() => (0, 0),
+        _ if way == RECOVER | READS_ALL
+            && survey.enough(survey.unreadable, survey.all).is_some() =>
+        {
+            (0, 0)
+        }
         _ => (band.cached & survey.unreadable, cached_parity & !survey.usable),
     };
     Band { cached, cached_parity, ..*band }
@@ -64,7 +68,8 @@ struct Reads {
 impl Reads {
     /// Their price after those of the previous band: a continued read is no new I/O.
     fn price_after(self, before: Reads, len: u64) -> Price {
-        let begun = (self.data & !before.data).count_ones() + (self.parity & !before.parity).count_ones();
+        let begun =
+            (self.data & !before.data).count_ones() + (self.parity & !before.parity).count_ones();
         let strips = self.data.count_ones() + self.parity.count_ones();
         Price { drive_ios: begun, bytes: len * u64::from(strips) }
     }
@@ -155,7 +160,8 @@ fn cheapest_through(stages: impl Iterator<Item = Stage>) -> (Price, [u8; MAX_BAN
         before = here;
         count += 1;
     }
-    let ends = before.iter().enumerate().filter_map(|(way, end)| end.map(|(price, _)| (price, way)));
+    let ends =
+        before.iter().enumerate().filter_map(|(way, end)| end.map(|(price, _)| (price, way)));
     let (price, mut way) = ends.min().unwrap_or_default();
     let mut taken = [0; MAX_BANDS];
     for b in (0..count).rev() {
@@ -168,8 +174,9 @@ fn cheapest_through(stages: impl Iterator<Item = Stage>) -> (Price, [u8; MAX_BAN
 /// The cheapest combination; records the method, the reason and the cached ranges in the plan.
 pub(crate) fn cheapest(ways: &Ways, plan: &mut Plan, survey: &Survey) -> Choice {
     let all = strips(0, plan.geometry.data_strips());
-    let stages =
-        || plan.bands.all().iter().enumerate().map(|(b, band)| Stage::of(ways, survey, all, b, band));
+    let stages = || {
+        plan.bands.all().iter().enumerate().map(|(b, band)| Stage::of(ways, survey, all, b, band))
+    };
     let (least, taken) = cheapest_through(stages());
     let (rmw, _) = cheapest_through(stages().map(|stage| stage.only([RMW, RCW, RECOVER])));
     let (rcw, _) = cheapest_through(stages().map(|stage| stage.only([RCW, RMW, RECOVER])));

@@ -3,11 +3,11 @@
 //! Parity has to follow the data. Per band of columns (see `bands.rs`) there are four ways:
 //!
 //! ```text
-//! full stripe       host D0 D1 D2 ──────────────────── > P, Q          reads nothing
-//! read-modify-write host D1, old D1, old P, old Q ──── > P, Q          reads the written strips, P and Q
-//! reconstruct-write host D1, old D0, old D2 ────────── > P, Q          reads the other strips
+//! full stripe       host D0 D1 D2 ──────────────────── > P, Q    reads nothing
+//! read-modify-write host D1, old D1, old P, old Q ──── > P, Q    reads the written strips, P and Q
+//! reconstruct-write host D1, old D0, old D2 ────────── > P, Q    reads the other strips
 //! recovering write  old D0, P, Q ─> old D1, D2
-//!                   host D1, old D0, old D2 ────────── > P, Q          reads all readable strips
+//!                   host D1, old D0, old D2 ────────── > P, Q    reads all readable strips
 //! ```
 //!
 //! Cached data replaces reads. `ways.rs` finds the possible ways and chooses; this module emits the
@@ -19,7 +19,9 @@ use crate::extents::note_cached;
 use crate::small::{is_small, plan_small_write};
 use crate::survey::{InBand, Parities, Pieces, Survey, each, roles_in, strips};
 use crate::ways::{Choice, Ways};
-use crate::{Bands, ComputeKind, ErrorKind, Lost, Method, Plan, ScratchSlot, Source, Target, Unplannable};
+use crate::{
+    Bands, ComputeKind, ErrorKind, Lost, Method, Plan, ScratchSlot, Source, Target, Unplannable,
+};
 use layout::{CopyIndex, DataIndex, Role};
 use std::ops::Range;
 use units::ByteOffset;
@@ -148,7 +150,9 @@ fn recover_old_data(plan: &mut Plan, survey: &Survey, choice: Choice) -> Mask {
     if choice.recover == 0 {
         return updated;
     }
-    for (b, band) in plan.bands.all().iter().enumerate().filter(|(b, _)| choice.recover >> b & 1 == 1) {
+    for (b, band) in
+        plan.bands.all().iter().enumerate().filter(|(b, _)| choice.recover >> b & 1 == 1)
+    {
         let InBand { unreadable, recover_from, .. } = survey.in_band(band);
         let written = band.concerned;
         if survey.writable & !recover_from.unwrap_or(0) == 0 && unreadable & written == 0 {
@@ -233,7 +237,8 @@ impl Made {
                     self.room(plan, bit, b)
                 }
             };
-            (targets[usize::from(bit)], parity[usize::from(bit)]) = (Some(target), target.as_source());
+            (targets[usize::from(bit)], parity[usize::from(bit)]) =
+                (Some(target), target.as_source());
         }
         for i in each(plan.bands.concerned(b)) {
             let (old, new) = (plan.brought(i, b), payload(i, zeroes)(plan, b));
@@ -247,7 +252,13 @@ impl Made {
 
     /// P and Q of band `b` from all data. An empty sum is zero, and P of one strip is that strip:
     /// neither needs a step.
-    fn generated(&mut self, plan: &mut Plan, survey: &Survey, b: usize, zeroes: bool) -> [Source; 2] {
+    fn generated(
+        &mut self,
+        plan: &mut Plan,
+        survey: &Survey,
+        b: usize,
+        zeroes: bool,
+    ) -> [Source; 2] {
         let written = plan.bands.concerned(b);
         let first_term = plan.terms.len();
         for i in each(strips(0, plan.geometry.data_strips()) & !written) {

@@ -9,7 +9,8 @@ use machine::healths::{faulty, with_faults};
 use machine::picks::Picks;
 use machine::{Machine, STRIP, UNIT, all, geometries, ranges, stripes, units};
 use plan::{
-    Alternative, Cached, ComputeKind, Health, Method, Plan, Price, Request, Source, Verdict, plan_into,
+    Alternative, Cached, ComputeKind, Health, Method, Plan, Price, Request, Source, Verdict,
+    plan_into,
 };
 use std::collections::BTreeSet;
 use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, StripSize, StripeIndex};
@@ -24,7 +25,10 @@ enum Way {
 
 /// I/Os and bytes of a set of (drive, unit) after merging adjacent ones.
 fn price_of(cells: &BTreeSet<(usize, usize)>) -> (u32, u64) {
-    let ios = cells.iter().filter(|(drive, unit)| *unit == 0 || !cells.contains(&(*drive, unit - 1))).count();
+    let ios = cells
+        .iter()
+        .filter(|(drive, unit)| *unit == 0 || !cells.contains(&(*drive, unit - 1)))
+        .count();
     (ios as u32, cells.len() as u64 * UNIT)
 }
 
@@ -57,7 +61,8 @@ impl Model<'_> {
     }
 
     fn is_cached(&self, role: Role, column: usize) -> bool {
-        let has = |columns: ByteRange| (units(columns.start.0)..units(columns.end().0)).contains(&column);
+        let has =
+            |columns: ByteRange| (units(columns.start.0)..units(columns.end().0)).contains(&column);
         self.cached.iter().any(|it| it.role == role && has(it.columns))
     }
 
@@ -121,7 +126,12 @@ impl Model<'_> {
         self.reads_as_range(way, column, self.is_range())
     }
 
-    fn reads_as_range(&self, way: Way, column: usize, is_range: bool) -> Option<Vec<(usize, usize)>> {
+    fn reads_as_range(
+        &self,
+        way: Way,
+        column: usize,
+        is_range: bool,
+    ) -> Option<Vec<(usize, usize)>> {
         let mut reads = Vec::new();
         match way {
             Way::Rmw => {
@@ -139,14 +149,18 @@ impl Model<'_> {
             Way::Recover => {
                 reads = self.recovery_reads(column)?;
                 // For one range, recovery is not an option where no lost strip is needed.
-                let needed =
-                    self.data(false, column).iter().any(|(strip, ..)| !self.requested(*strip, column));
+                let needed = self
+                    .data(false, column)
+                    .iter()
+                    .any(|(strip, ..)| !self.requested(*strip, column));
                 return (needed || !is_range).then_some(reads);
             }
             Way::Rcw => {}
         }
         for strip in 0..self.machine.strips() {
-            if self.requested(strip, column) == (way == Way::Rmw) && !self.is_data_cached(strip, column) {
+            if self.requested(strip, column) == (way == Way::Rmw)
+                && !self.is_data_cached(strip, column)
+            {
                 let (drive, first) = self.machine.data_at(strip, 0);
                 if !self.readable(drive) {
                     return None;
@@ -166,7 +180,8 @@ impl Model<'_> {
         let mut best: Option<Price> = None;
         let ways = [Way::Rmw, Way::Rcw, Way::Recover];
         let only_recovered = |column: &usize| {
-            self.active(*column) && [Way::Rmw, Way::Rcw].iter().all(|way| self.reads(*way, *column).is_none())
+            self.active(*column)
+                && [Way::Rmw, Way::Rcw].iter().all(|way| self.reads(*way, *column).is_none())
         };
         let recovered: Vec<usize> = match self.recover_from(0) {
             Some(_) if self.is_range() => (0..STRIP).filter(only_recovered).collect(),
@@ -185,7 +200,8 @@ impl Model<'_> {
             if (0..STRIP).any(|column| !active.contains(&column) && way(column) == Way::Rcw) {
                 continue; // The same choice under another name.
             }
-            let may_read_more = |column: &usize| !active.contains(column) && way(*column) == Way::Recover;
+            let may_read_more =
+                |column: &usize| !active.contains(column) && way(*column) == Way::Recover;
             for column in (0..STRIP).filter(may_read_more) {
                 match reads_of(column) {
                     Some(cells) if !self.is_range() => reads.extend(cells),
@@ -206,12 +222,15 @@ impl Model<'_> {
                 for (drive, first, _) in self.machine.parities() {
                     writes.extend(self.writable(drive).then_some((drive, first + column)));
                 }
-                for strip in (0..self.machine.strips()).filter(|strip| self.requested(*strip, column)) {
+                for strip in
+                    (0..self.machine.strips()).filter(|strip| self.requested(*strip, column))
+                {
                     let (drive, first) = self.machine.data_at(strip, 0);
                     writes.extend(self.writable(drive).then_some((drive, first + column)));
                 }
             }
-            let ((read_ios, read_bytes), (write_ios, write_bytes)) = (price_of(&reads), price_of(&writes));
+            let ((read_ios, read_bytes), (write_ios, write_bytes)) =
+                (price_of(&reads), price_of(&writes));
             let price = Price { drive_ios: read_ios + write_ios, bytes: read_bytes + write_bytes };
             best = Some(best.map_or(price, |best| best.min(price)));
         }
@@ -225,7 +244,8 @@ fn no_choice_of_methods_is_cheaper_than_the_one_taken() {
     for geometry in (3..=6).flat_map(geometries).filter(|geometry| geometry.parity_strips() > 0) {
         let mut plan = Plan::new(&geometry);
         let (faults, every) = (usize::from(geometry.parity_strips()), if all() { 1 } else { 13 });
-        let healths = [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
+        let healths =
+            [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
         for (n, health) in healths.enumerate() {
             let stripes = stripes(&geometry);
             let stripe = stripes[n % stripes.len()];
@@ -251,7 +271,8 @@ fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
     for geometry in (3..=6).flat_map(geometries).filter(|geometry| geometry.parity_strips() > 0) {
         let (mut plan, mut bare) = (Plan::new(&geometry), Plan::new(&geometry));
         let faults = usize::from(geometry.parity_strips());
-        let healths = [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
+        let healths =
+            [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, faults, trusted));
         for (n, health) in healths.enumerate() {
             let stripes = stripes(&geometry);
             let machine = Machine::new(geometry, stripes[n % stripes.len()]);
@@ -275,39 +296,54 @@ fn no_choice_for_several_extents_is_cheaper_than_the_one_taken() {
                     };
                     // Cached data may make parity updates possible: dearer, and better.
                     let follows = plan.cost().bytes_written > bare.cost().bytes_written;
-                    assert!(price(&plan) <= price(&bare) || follows, "{request:?} {cached:?} {plan:#?}");
+                    assert!(
+                        price(&plan) <= price(&bare) || follows,
+                        "{request:?} {cached:?} {plan:#?}"
+                    );
                     seen[2] += u32::from(price(&plan) < price(&bare));
                 }
             }
         }
     }
-    assert!(seen.iter().all(|seen| *seen > 100), "mixtures, recovering writes and savings occur: {seen:?}");
+    assert!(
+        seen.iter().all(|seen| *seen > 100),
+        "mixtures, recovering writes and savings occur: {seen:?}"
+    );
 }
 
 /// Columns 8 to 16 KiB are a full stripe and need no read, but D0 and P are read on both sides:
 /// reading on saves two I/Os. The data is not used.
 #[test]
 fn reads_go_on_through_columns_that_are_written_in_full() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let kib = |start: u64, len: u64| ByteRange::new(ByteOffset(start << 10), ByteCount(len << 10));
     let extents = [kib(0, 24), kib(64 + 8, 8), kib(128 + 8, 8)];
     let cached = [1, 2].map(|i| Cached::data(DataIndex(i), kib(8, 8)));
     let mut plan = Plan::new(&geometry);
     let mut planned = |cached: &[Cached]| {
         let request = Request::WriteExtents { extents: &extents, cached };
-        plan_into(&mut plan, &geometry, StripeIndex(2), request, &Health::optimal(&geometry)).unwrap();
+        plan_into(&mut plan, &geometry, StripeIndex(2), request, &Health::optimal(&geometry))
+            .unwrap();
         plan.check();
         plan.clone()
     };
     let plan = planned(&cached);
-    let reads: Vec<_> = plan.reads().iter().map(|it| (it.role.to_string(), it.within.0, it.len.0)).collect();
+    let reads: Vec<_> =
+        plan.reads().iter().map(|it| (it.role.to_string(), it.within.0, it.len.0)).collect();
     assert_eq!(reads, [("D0".to_owned(), 0, 24 << 10), ("P".to_owned(), 0, 24 << 10)]);
     assert_eq!((plan.method(), plan.cost().writes), (Method::Mixed, 4));
     let drawn = plan::picture(&plan).to_string();
-    assert!(drawn.contains("RMW in 0..8 KiB, full stripe in 8..16 KiB and RMW in 16..24 KiB"), "{drawn}");
+    assert!(
+        drawn.contains("RMW in 0..8 KiB, full stripe in 8..16 KiB and RMW in 16..24 KiB"),
+        "{drawn}"
+    );
     let full = plan.computes().iter().find(|it| it.within.0 == 8 << 10).unwrap();
     assert!(matches!(full.kind, ComputeKind::Generate { .. }));
-    assert!(plan.terms(full).iter().all(|term| matches!(term.from, Source::Host { .. })), "{full:?}");
+    assert!(
+        plan.terms(full).iter().all(|term| matches!(term.from, Source::Host { .. })),
+        "{full:?}"
+    );
     let Verdict::Chosen { chosen, rmw, .. } = *plan.verdict() else { panic!("{plan:#?}") };
     assert_eq!(rmw, Alternative::Price(chosen), "RMW throughout may read on as well");
     // If D1 and D2 are not cached they are read too: four I/Os either way, and more bytes.
@@ -319,7 +355,8 @@ fn reads_go_on_through_columns_that_are_written_in_full() {
 /// written. D1 is read from 0 to 3 KiB, where its second KiB only joins the others.
 #[test]
 fn reads_go_on_through_columns_written_in_full_where_a_strip_is_lost() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(3), StripSize::MIN, StripSize::MIN.bytes() * 12);
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(3), StripSize::MIN, StripSize::MIN.bytes() * 12);
     let machine = Machine::new(geometry.unwrap(), StripeIndex(2));
     let at = |start: usize, end: usize| {
         ByteRange::from_to(ByteOffset(start as u64 * UNIT), ByteOffset(end as u64 * UNIT))
@@ -330,17 +367,26 @@ fn reads_go_on_through_columns_written_in_full_where_a_strip_is_lost() {
         Cached::data(DataIndex(1), at(3, 4)),
         Cached { role: Role::P, columns: at(1, 2) },
     ];
-    let health = Health::optimal(&machine.geometry).unreadable(DriveIndex(machine.data_at(0, 0).0 as u16));
+    let health =
+        Health::optimal(&machine.geometry).unreadable(DriveIndex(machine.data_at(0, 0).0 as u16));
     let mut plan = Plan::new(&machine.geometry);
     let request = Request::WriteExtents { extents: &extents, cached: &cached };
     check_price_of(&mut plan, &machine, request, (&extents, &cached), &health);
-    let reads: Vec<_> =
-        plan.reads().iter().map(|it| (it.role.to_string(), units(it.within.0), units(it.len.0))).collect();
+    let reads: Vec<_> = plan
+        .reads()
+        .iter()
+        .map(|it| (it.role.to_string(), units(it.within.0), units(it.len.0)))
+        .collect();
     assert_eq!(reads, [("D1".to_owned(), 0, 3), ("P".to_owned(), 3, 1)]);
     assert_eq!((plan.cost().drive_ios(), plan.cost().bytes_written), (6, 9 * UNIT));
 }
 
-fn check_price(plan: &mut Plan, machine: &Machine, range: ByteRange, health: &Health) -> Option<Method> {
+fn check_price(
+    plan: &mut Plan,
+    machine: &Machine,
+    range: ByteRange,
+    health: &Health,
+) -> Option<Method> {
     let request = Request::Write { range };
     check_price_of(plan, machine, request, (&[range], &[]), health)
 }
@@ -431,7 +477,9 @@ fn no_set_of_cells_smaller_than_the_one_read_determines_parity() {
 
 fn shape_by_default(geometry: &Geometry) -> Shape {
     let plain = Shape::new(geometry.level(), geometry.drives());
-    plain.geometry(geometry.strip(), geometry.member_size()).map_or(plain, |default| default.shape())
+    plain
+        .geometry(geometry.strip(), geometry.member_size())
+        .map_or(plain, |default| default.shape())
 }
 
 /// The fewest cells whose old content determines the writable ones of new P and Q.
@@ -447,8 +495,11 @@ fn least_reads(machine: &Machine, health: &Health, written: std::ops::Range<usiz
         cells.push((0..strips).map(|other| u8::from(other == strip)).collect());
     }
     let parities = machine.parities();
-    cells.extend(parities.iter().filter(|(drive, ..)| readable(*drive)).map(|(.., role)| weights(*role)));
-    let writable = parities.iter().filter(|(drive, ..)| health.writable.contains(DriveIndex(*drive as u16)));
+    cells.extend(
+        parities.iter().filter(|(drive, ..)| readable(*drive)).map(|(.., role)| weights(*role)),
+    );
+    let writable =
+        parities.iter().filter(|(drive, ..)| health.writable.contains(DriveIndex(*drive as u16)));
     // The contribution of unwritten strips to new parity.
     let wanted: Vec<Vec<u8>> = writable
         .map(|(.., role)| {
@@ -468,8 +519,14 @@ fn least_reads(machine: &Machine, health: &Health, written: std::ops::Range<usiz
 fn write(geometry: &Geometry, start: u64, len: u64) -> Plan {
     let mut plan = Plan::new(geometry);
     let range = ByteRange::new(ByteOffset(start), ByteCount(len));
-    plan_into(&mut plan, geometry, StripeIndex(0), Request::Write { range }, &Health::optimal(geometry))
-        .unwrap();
+    plan_into(
+        &mut plan,
+        geometry,
+        StripeIndex(0),
+        Request::Write { range },
+        &Health::optimal(geometry),
+    )
+    .unwrap();
     plan
 }
 
@@ -478,7 +535,8 @@ fn a_small_write_costs_the_write_penalty_in_the_table_of_levels() {
     for level in Level::ALL {
         let row = level.row();
         for drives in (row.min_drives.0..=row.max_drives.0).map(DriveCount) {
-            let Ok(geometry) = Geometry::new(level, drives, StripSize::KIB_64, ByteCount::GIB) else {
+            let Ok(geometry) = Geometry::new(level, drives, StripSize::KIB_64, ByteCount::GIB)
+            else {
                 continue;
             };
             let ios = write(&geometry, 4096, 8192).cost().drive_ios();
@@ -490,35 +548,56 @@ fn a_small_write_costs_the_write_penalty_in_the_table_of_levels() {
 #[test]
 fn a_full_stripe_is_written_without_a_read() {
     for (level, parities) in [(Level::Raid5, 1), (Level::Raid6, 2)] {
-        let geometry = Geometry::new(level, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+        let geometry =
+            Geometry::new(level, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
         let plan = write(&geometry, 0, (8 - parities) << 16);
-        assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::FullStripe, 0, 8));
-        assert_eq!((plan.computes().len(), *plan.verdict()), (1, Verdict::Only), "P and Q in one pass");
+        assert_eq!(
+            (plan.method(), plan.cost().reads, plan.cost().writes),
+            (Method::FullStripe, 0, 8)
+        );
+        assert_eq!(
+            (plan.computes().len(), *plan.verdict()),
+            (1, Verdict::Only),
+            "P and Q in one pass"
+        );
     }
 }
 
 #[test]
 fn the_verdict_names_the_price_of_the_way_not_taken() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let price = |drive_ios: u32| Price { drive_ios, bytes: u64::from(drive_ios) * 8192 };
     let plan = write(&geometry, 0, 8192);
     let rcw = Alternative::Price(price(8));
-    assert_eq!(*plan.verdict(), Verdict::Chosen { chosen: price(4), rmw: Alternative::Price(price(4)), rcw });
+    assert_eq!(
+        *plan.verdict(),
+        Verdict::Chosen { chosen: price(4), rmw: Alternative::Price(price(4)), rcw }
+    );
     assert_eq!(plan.method(), Method::Rmw);
     // Six of seven strips: reading the seventh is cheaper than reading six and parity.
     let plan = write(&geometry, 0, 6 << 16);
     assert_eq!((plan.method(), plan.cost().reads, plan.cost().writes), (Method::Rcw, 1, 7));
     // P and Q: 6 I/Os; RCW of six data strips would be 5 reads and 3 writes.
-    let geometry = Geometry::new(Level::Raid6, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid6, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let rcw = Alternative::Price(price(8));
     let plan = write(&geometry, 0, 8192);
-    assert_eq!(*plan.verdict(), Verdict::Chosen { chosen: price(6), rmw: Alternative::Price(price(6)), rcw });
+    assert_eq!(
+        *plan.verdict(),
+        Verdict::Chosen { chosen: price(6), rmw: Alternative::Price(price(6)), rcw }
+    );
 }
 
 #[test]
 fn where_rmw_and_rcw_cost_the_same_rmw_is_taken() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let plan = write(&geometry, 0, 8192);
-    assert!(matches!(plan.verdict(), Verdict::Chosen { rmw, rcw, .. } if rmw == rcw), "{:?}", plan.verdict());
+    assert!(
+        matches!(plan.verdict(), Verdict::Chosen { rmw, rcw, .. } if rmw == rcw),
+        "{:?}",
+        plan.verdict()
+    );
     assert_eq!(plan.method(), Method::Rmw);
 }

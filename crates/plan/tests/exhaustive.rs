@@ -28,8 +28,10 @@ fn healths(geometry: &Geometry) -> Vec<Health> {
     let interesting = geometry.survives().at_most.0 + 1;
     let most = if drives <= 4 || all() { 3 } else { 2 };
     let most = most.min(usize::from(interesting));
-    let mut healths: Vec<Health> =
-        [true, false].into_iter().flat_map(|trusted| with_faults(geometry, most, trusted)).collect();
+    let mut healths: Vec<Health> = [true, false]
+        .into_iter()
+        .flat_map(|trusted| with_faults(geometry, most, trusted))
+        .collect();
     // Other layouts only move the same strips.
     let enough = if is_default(geometry) { 150 } else { 30 };
     if !all() && healths.len() > 2 * enough {
@@ -92,13 +94,20 @@ fn check_read(
             assert!(lost.is_empty(), "{range:?} {plan:?}");
             let mut host = vec![0xAA; units(range.len.0)];
             machine.execute(plan, &mut host);
-            assert_eq!(host, machine.truth[units(range.start.0)..units(range.end().0)], "{plan:#?}");
+            assert_eq!(
+                host,
+                machine.truth[units(range.start.0)..units(range.end().0)],
+                "{plan:#?}"
+            );
             assert!(plan.writes().is_empty());
         }
         Err(error) => {
             assert_eq!(error.kind, ErrorKind::DataLost);
-            let told: Vec<usize> =
-                error.ranges.iter().flat_map(|range| units(range.start.0)..units(range.end().0)).collect();
+            let told: Vec<usize> = error
+                .ranges
+                .iter()
+                .flat_map(|range| units(range.start.0)..units(range.end().0))
+                .collect();
             assert_eq!(told, lost, "{range:?}: {error}");
         }
     }
@@ -117,7 +126,10 @@ fn a_read_of_a_mirror_goes_to_the_preferred_copy_and_nowhere_else() {
             let prefer = CopyChoice::all(CopyIndex(prefer));
             let request = Request::Read { range, prefer, split: true };
             plan_into(&mut plan, &geometry, StripeIndex(0), request, &health).unwrap();
-            assert_eq!(plan.reads().iter().map(|read| read.drive.0).collect::<Vec<_>>(), [expected]);
+            assert_eq!(
+                plan.reads().iter().map(|read| read.drive.0).collect::<Vec<_>>(),
+                [expected]
+            );
             assert_eq!(plan.method(), Method::Direct);
             // Where copies may differ the first readable one counts, whatever is preferred.
             let untrusted = health.untrusted();
@@ -133,7 +145,9 @@ fn a_read_of_a_mirror_goes_to_the_preferred_copy_and_nowhere_else() {
 #[test]
 fn a_large_read_is_split_between_copies_only_where_they_agree() {
     let strip = StripSize::KIB_256;
-    for (level, drives, copies) in [(Level::Raid1, 2, 2), (Level::Raid1, 3, 3), (Level::Raid10, 4, 2)] {
+    for (level, drives, copies) in
+        [(Level::Raid1, 2, 2), (Level::Raid1, 3, 3), (Level::Raid10, 4, 2)]
+    {
         let geometry = Geometry::new(level, DriveCount(drives), strip, ByteCount::MIB).unwrap();
         let mut plan = Plan::new(&geometry);
         let range = ByteRange::new(ByteOffset::ZERO, strip.bytes());
@@ -177,13 +191,15 @@ fn check_write_refused(machine: &Machine, range: ByteRange, health: &Health, kin
     let geometry = machine.geometry;
     let faulty = faulty(&geometry, health);
     // Without trusted parity a second fault is one too many.
-    let survived = geometry.survives_set(&faulty) && (health.parity_trusted || faulty.count().0 <= 1);
+    let survived =
+        geometry.survives_set(&faulty) && (health.parity_trusted || faulty.count().0 <= 1);
     assert!(!survived, "{geometry}: {range:?} {health:?}");
     if geometry.parity_strips() == 0 {
         assert_eq!(kind, ErrorKind::NothingWritable);
         let homeless = touched(range).into_iter().any(|(strip, _)| {
-            (0..geometry.copies())
-                .all(|copy| !health.writable.contains(DriveIndex(machine.data_at(strip, copy).0 as u16)))
+            (0..geometry.copies()).all(|copy| {
+                !health.writable.contains(DriveIndex(machine.data_at(strip, copy).0 as u16))
+            })
         });
         assert!(homeless, "{range:?} {health:?}");
     }
@@ -197,7 +213,9 @@ fn without_trusted_parity_nothing_is_computed_from_it() {
                 let read = Request::Read { range, prefer: CopyChoice::FIRST, split: true };
                 for request in [Request::Write { range }, read] {
                     if plan_into(plan, &geometry, stripe, request, health).is_ok() {
-                        assert!(plan.reads().iter().all(|read| !matches!(read.role, Role::P | Role::Q)));
+                        assert!(
+                            plan.reads().iter().all(|read| !matches!(read.role, Role::P | Role::Q))
+                        );
                     }
                 }
             }
@@ -211,8 +229,9 @@ fn without_trusted_parity_nothing_is_computed_from_it() {
 fn a_relocated_stripe_is_as_good_as_new() {
     for geometry in (4..=6).flat_map(geometries).filter(|geometry| geometry.spare_strips() > 0) {
         let mut plan = Plan::new(&geometry);
-        for (stripe, failed) in
-            stripes(&geometry).into_iter().flat_map(|s| geometry.drives().indexes().map(move |d| (s, d)))
+        for (stripe, failed) in stripes(&geometry)
+            .into_iter()
+            .flat_map(|s| geometry.drives().indexes().map(move |d| (s, d)))
         {
             let map = geometry.stripe_map(stripe).relocated(failed);
             let health = Health::optimal(&geometry).without(failed).relocated(failed);
@@ -236,7 +255,9 @@ fn a_relocated_stripe_is_as_good_as_new() {
 /// and new D0 would give a wrong D1. So the write is refused, and the error names the lost range.
 #[test]
 fn a_write_that_would_leave_stale_parity_behind_a_medium_error_is_refused() {
-    for geometry in geometries(4).into_iter().filter(|g| g.parity_strips() == 1 && g.data_strips() > 1) {
+    for geometry in
+        geometries(4).into_iter().filter(|g| g.parity_strips() == 1 && g.data_strips() > 1)
+    {
         let mut plan = Plan::new(&geometry);
         let machine = Machine::new(geometry, StripeIndex(0));
         let drive = |drive: usize| DriveIndex(drive as u16);
@@ -245,7 +266,8 @@ fn a_write_that_would_leave_stale_parity_behind_a_medium_error_is_refused() {
             .unreadable(drive(machine.parities()[0].0));
         let range = ByteRange::new(ByteOffset(UNIT), ByteCount(UNIT));
         let error =
-            plan_into(&mut plan, &geometry, StripeIndex(0), Request::Write { range }, &health).unwrap_err();
+            plan_into(&mut plan, &geometry, StripeIndex(0), Request::Write { range }, &health)
+                .unwrap_err();
         let lost = ByteRange::new(ByteOffset(STRIP as u64 * UNIT + UNIT), ByteCount(UNIT));
         assert_eq!((error.kind, error.ranges), (ErrorKind::DataLost, vec![lost]));
     }
@@ -257,11 +279,14 @@ fn what_is_outside_the_stripe_is_refused() {
         let mut plan = Plan::new(&geometry);
         let health = Health::optimal(&geometry);
         let mut refused = |request| {
-            let error = plan_into(&mut plan, &geometry, StripeIndex(0), request, &health).unwrap_err();
+            let error =
+                plan_into(&mut plan, &geometry, StripeIndex(0), request, &health).unwrap_err();
             assert_eq!(error.kind, ErrorKind::OutOfRange, "{error}");
         };
         let end = geometry.stripe_bytes().0;
-        for (start, len) in [(0, 0), (end, 1), (end - 1, 2), (u64::MAX, 1), (0, end + 1), (1, u64::MAX)] {
+        for (start, len) in
+            [(0, 0), (end, 1), (end - 1, 2), (u64::MAX, 1), (0, end + 1), (1, u64::MAX)]
+        {
             refused(Request::Write { range: ByteRange::new(ByteOffset(start), ByteCount(len)) });
         }
         let strip = geometry.strip().bytes().0;

@@ -27,8 +27,14 @@ fn planned(geometry: &Geometry, extents: &[ByteRange], cached: &[Cached], health
 fn steps(plan: &Plan) -> String {
     let reads: Vec<_> = plan.reads().iter().map(|read| (read, plan.read_parts(read))).collect();
     let computes: Vec<_> = plan.computes().iter().map(|it| (it, plan.terms(it))).collect();
-    let writes: Vec<_> = plan.writes().iter().map(|write| (write, plan.write_parts(write))).collect();
-    format!("{:?} {:?} {reads:?} {computes:?} {writes:?} {:?}", plan.method(), plan.verdict(), plan.scratch())
+    let writes: Vec<_> =
+        plan.writes().iter().map(|write| (write, plan.write_parts(write))).collect();
+    format!(
+        "{:?} {:?} {reads:?} {computes:?} {writes:?} {:?}",
+        plan.method(),
+        plan.verdict(),
+        plan.scratch()
+    )
 }
 
 /// Extents of all kinds.
@@ -45,7 +51,8 @@ fn every_write_of_extents_keeps_what_it_wrote_and_loses_nothing_else() {
         let most = usize::from(geometry.survives().at_most.0 + 1).min(if all() { 3 } else { 2 });
         for stripe in stripes(&geometry) {
             let optimal = Machine::new(geometry, stripe);
-            let healths = [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, most, trusted));
+            let healths =
+                [true, false].into_iter().flat_map(|trusted| with_faults(&geometry, most, trusted));
             for (n, health) in healths.enumerate() {
                 if n > 20 && n % 5 != 0 && !all() {
                     continue;
@@ -60,10 +67,13 @@ fn every_write_of_extents_keeps_what_it_wrote_and_loses_nothing_else() {
                             check_write(&spoiled, &plan, false, &extents, &health);
                             written += 1;
                             let terms = plan.computes().iter().flat_map(|it| plan.terms(it));
-                            let mut terms = terms.filter(|term| matches!(term.from, Source::Cached { .. }));
+                            let mut terms =
+                                terms.filter(|term| matches!(term.from, Source::Cached { .. }));
                             taken += u32::from(terms.next().is_some());
                         }
-                        Err(error) => check_refused(&spoiled, &mut plan, &extents, &health, error.kind),
+                        Err(error) => {
+                            check_refused(&spoiled, &mut plan, &extents, &health, error.kind)
+                        }
                     }
                 }
             }
@@ -85,7 +95,8 @@ fn check_refused(
     let bare = Request::WriteExtents { extents, cached: &[] };
     assert_eq!(plan_into(plan, &geometry, machine.stripe, bare, health).unwrap_err().kind, kind);
     let faulty = faulty(&geometry, health);
-    let survived = geometry.survives_set(&faulty) && (health.parity_trusted || faulty.count().0 <= 1);
+    let survived =
+        geometry.survives_set(&faulty) && (health.parity_trusted || faulty.count().0 <= 1);
     assert!(!survived, "{extents:?} {health:?}");
 }
 
@@ -93,7 +104,9 @@ fn check_refused(
 /// all parity, everything.
 #[test]
 fn every_set_of_units_of_a_small_stripe() {
-    for (level, drives) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)] {
+    for (level, drives) in
+        [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)]
+    {
         let strip = StripSize::MIN;
         let geometry = Geometry::new(level, DriveCount(drives), strip, strip.bytes() * 12).unwrap();
         let mut plan = Plan::new(&geometry);
@@ -117,7 +130,10 @@ fn every_set_of_units_of_a_small_stripe() {
                     plan_into(&mut plan, &geometry, StripeIndex(1), request, &health).unwrap();
                     check_write(&spoiled, &plan, false, &extents, &health);
                     let ios = plan.cost().drive_ios();
-                    assert!(cached.is_empty() || ios <= least, "{ios} > {least}: {extents:?} {cached:?}");
+                    assert!(
+                        cached.is_empty() || ios <= least,
+                        "{ios} > {least}: {extents:?} {cached:?}"
+                    );
                     least = if cached.is_empty() { ios } else { least };
                 }
                 if geometry.parity_strips() > 0 {
@@ -166,12 +182,14 @@ fn one_extent_with_nothing_cached_is_the_plan_of_its_range() {
 #[test]
 fn small_writes_that_make_up_a_stripe_are_a_full_stripe() {
     for (level, drives, parities) in [(Level::Raid5, 9, 1), (Level::Raid6, 10, 2)] {
-        let geometry = Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap();
+        let geometry =
+            Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap();
         let health = Health::optimal(&geometry);
         // Eight strips; 32 pieces; and with cached old data, which is not needed.
         let strips: Vec<ByteRange> = (0..8).map(|i| kib(64 * i, 64)).collect();
         let pieces: Vec<ByteRange> = (0..32).map(|i| kib(16 * i, 16)).collect();
-        let cached = [Cached::data(DataIndex(1), kib(0, 32)), Cached { role: Role::P, columns: kib(8, 8) }];
+        let cached =
+            [Cached::data(DataIndex(1), kib(0, 32)), Cached { role: Role::P, columns: kib(8, 8) }];
         for (extents, cached) in [(&strips, &[][..]), (&pieces, &[]), (&strips, &cached)] {
             let plan = planned(&geometry, extents, cached, &health);
             assert_eq!((plan.method(), *plan.verdict()), (Method::FullStripe, Verdict::Only));
@@ -191,7 +209,8 @@ fn small_writes_that_make_up_a_stripe_are_a_full_stripe() {
 
 #[test]
 fn a_rectangle_is_one_computation_and_one_read_and_write_a_drive() {
-    let geometry = Geometry::new(Level::Raid6, DriveCount(12), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid6, DriveCount(12), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let rectangle = [kib(8, 16), kib(72, 16), kib(136, 16)];
     let plan = planned(&geometry, &rectangle, &[], &Health::optimal(&geometry));
     assert_eq!((plan.method(), plan.computes().len()), (Method::Rmw, 1));
@@ -210,7 +229,8 @@ fn a_rectangle_is_one_computation_and_one_read_and_write_a_drive() {
 /// An unreadable strip that is cached needs no recovery; parity alone still holds it on the drives.
 #[test]
 fn a_lost_strip_that_is_cached_is_not_recovered() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let map = geometry.stripe_map(StripeIndex(2));
     let drive = |i| map.data_cell(DataIndex(i), layout::CopyIndex(0)).drive;
     let health = Health::optimal(&geometry).without(drive(0));
@@ -222,24 +242,27 @@ fn a_lost_strip_that_is_cached_is_not_recovered() {
     // Parity would have to hold D1 as well as D0: cached data does not help.
     let health = Health { writable: health.writable.without(drive(1)), ..health };
     let request = Request::WriteExtents { extents: &extents, cached: &cached };
-    let error =
-        plan_into(&mut Plan::new(&geometry), &geometry, StripeIndex(2), request, &health).unwrap_err();
+    let error = plan_into(&mut Plan::new(&geometry), &geometry, StripeIndex(2), request, &health)
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::NothingWritable, "{error}");
 }
 
 /// Where redundancy is not trusted, cached old parity is not used either.
 #[test]
 fn cached_parity_is_not_taken_where_parity_is_not_trusted() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(8), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let health = Health::optimal(&geometry).untrusted();
-    let cached = [Cached::data(DataIndex(0), kib(0, 64)), Cached { role: Role::P, columns: kib(0, 64) }];
+    let cached =
+        [Cached::data(DataIndex(0), kib(0, 64)), Cached { role: Role::P, columns: kib(0, 64) }];
     let plan = planned(&geometry, &[kib(0, 8)], &cached, &health);
     assert_eq!((plan.method(), plan.cost().reads), (Method::Rcw, 6));
 }
 
 #[test]
 fn too_many_runs_of_columns_are_refused_and_fewer_columns_are_not() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(3), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(3), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let every_second: Vec<ByteRange> =
         (0..64).map(|i| ByteRange::new(ByteOffset(i * 1024), ByteCount(512))).collect();
     let mut plan = Plan::new(&geometry);
@@ -256,7 +279,8 @@ fn too_many_runs_of_columns_are_refused_and_fewer_columns_are_not() {
 
 #[test]
 fn what_is_outside_the_stripe_or_its_strips_is_refused() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let mut plan = Plan::new(&geometry);
     let health = Health::optimal(&geometry);
     let good = [kib(0, 8)];
@@ -279,10 +303,12 @@ fn what_is_outside_the_stripe_or_its_strips_is_refused() {
 /// Unordered requests are a caller's error, and panic.
 #[test]
 fn extents_in_disorder_are_a_programmers_error() {
-    let geometry = Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid5, DriveCount(4), StripSize::KIB_64, ByteCount::GIB).unwrap();
     let health = Health::optimal(&geometry);
     let half = ByteRange::new(ByteOffset(256), ByteCount(512));
-    let (p, d) = (Cached { role: Role::P, columns: kib(0, 8) }, Cached::data(DataIndex(1), kib(0, 8)));
+    let (p, d) =
+        (Cached { role: Role::P, columns: kib(0, 8) }, Cached::data(DataIndex(1), kib(0, 8)));
     let cases: [(&[ByteRange], &[Cached]); 5] = [
         (&[kib(8, 8), kib(0, 8)], &[]),
         (&[kib(0, 8), kib(4, 8)], &[]),
@@ -292,7 +318,8 @@ fn extents_in_disorder_are_a_programmers_error() {
     ];
     for (extents, cached) in cases {
         let request = Request::WriteExtents { extents, cached };
-        let ask = || plan_into(&mut Plan::new(&geometry), &geometry, StripeIndex(0), request, &health);
+        let ask =
+            || plan_into(&mut Plan::new(&geometry), &geometry, StripeIndex(0), request, &health);
         assert!(std::panic::catch_unwind(ask).is_err(), "{request:?}");
     }
 }
@@ -300,7 +327,8 @@ fn extents_in_disorder_are_a_programmers_error() {
 /// Strips of the machine have [`STRIP`] units, which bounds the number of bands.
 #[test]
 fn a_plan_is_made_again_in_the_memory_of_another() {
-    let geometry = Geometry::new(Level::Raid6, DriveCount(6), StripSize::MIN, ByteCount::MIB).unwrap();
+    let geometry =
+        Geometry::new(Level::Raid6, DriveCount(6), StripSize::MIN, ByteCount::MIB).unwrap();
     let (mut again, mut picks) = (Plan::new(&geometry), Picks::new(9));
     let health = Health::optimal(&geometry);
     for _ in 0..300 {

@@ -3,10 +3,12 @@
 use insta::assert_snapshot;
 use layout::{CopyIndex, DataIndex, Geometry, Level, Role};
 use plan::{
-    Cached, CopyChoice, ErrorKind, Health, Method, Plan, Request, RequestKind, WHOLE_STRIP, explain,
-    explain_in, explain_kept, picture, plan_into,
+    Cached, CopyChoice, ErrorKind, Health, Method, Plan, Request, RequestKind, WHOLE_STRIP,
+    explain, explain_in, explain_kept, picture, plan_into,
 };
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex,
+};
 
 fn geometry(level: Level, drives: u16) -> Geometry {
     Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount::GIB).unwrap()
@@ -23,7 +25,8 @@ fn drives(drives: &[u16]) -> DriveSet {
 /// The standard requests on a level: their pictures, or the error.
 fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     let stripe = geometry.stripe_bytes().0 >> 10;
-    let crossing = if geometry.stripes_per_row() > 1 { "crossing spans" } else { "crossing stripes" };
+    let crossing =
+        if geometry.stripes_per_row() > 1 { "crossing spans" } else { "crossing stripes" };
     let requests = [
         ("a full stripe", kib(stripe, stripe)),
         ("one strip", kib(64, 64)),
@@ -34,7 +37,8 @@ fn gallery(geometry: &Geometry, kind: RequestKind, failed: &[u16]) -> String {
     let mut text = String::new();
     for (title, range) in requests {
         let explained = explain(geometry, kind, range, &drives(failed));
-        let picture = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
+        let picture =
+            explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
         text.push_str(&format!("==== {title} ====\n\n{picture}\n"));
     }
     text
@@ -65,13 +69,23 @@ fn several_extents() {
     let whole: Vec<ByteRange> = (0..24).map(|i| kib(16 * i, 16)).collect();
     let old = [data(0, kib(0, 32)), data(1, kib(0, 32)), data(2, kib(0, 32)), p(kib(0, 32))];
     let others: Vec<Cached> = (3..6).map(|index| data(index, kib(8, 16))).collect();
-    let ragged =
-        [kib(0, 8), kib(16, 4), kib(64 + 16, 16), kib(128 + 16, 16), kib(192 + 16, 16), kib(320, 64)];
+    let ragged = [
+        kib(0, 8),
+        kib(16, 4),
+        kib(64 + 16, 16),
+        kib(128 + 16, 16),
+        kib(192 + 16, 16),
+        kib(320, 64),
+    ];
     let cases: [(&str, &[ByteRange], &[Cached]); 5] = [
         ("a rectangle", &rectangle, &[]),
         ("a rectangle, old data and parity cached", &rectangle, &old),
         ("a rectangle, the other strips cached", &rectangle, &others),
-        ("here and there, a strip and some parity cached", &ragged, &[data(4, kib(0, 64)), p(kib(0, 20))]),
+        (
+            "here and there, a strip and some parity cached",
+            &ragged,
+            &[data(4, kib(0, 64)), p(kib(0, 20))],
+        ),
         ("a full stripe in 24 writes", &whole, &[]),
     ];
     for (level, drives) in [(Level::Raid5, 7), (Level::Raid6, 8)] {
@@ -139,8 +153,13 @@ fn a_spare_that_is_in_use() {
 #[test]
 fn redundancy() {
     let mut text = String::new();
-    let levels =
-        [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+    let levels = [
+        (Level::Raid0, 3),
+        (Level::Raid1, 3),
+        (Level::Raid10, 4),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+    ];
     for (level, n) in levels {
         let g = geometry(level, n);
         for kind in [RequestKind::Resync, RequestKind::Verify] {
@@ -148,7 +167,8 @@ fn redundancy() {
             text.push('\n');
         }
         let behind = Health::optimal(&g).unreadable(DriveIndex(1));
-        let rebuilt = explain_in(&g, RequestKind::Resync, kib(0, 1), |_| behind).map(|it| it.to_string());
+        let rebuilt =
+            explain_in(&g, RequestKind::Resync, kib(0, 1), |_| behind).map(|it| it.to_string());
         text.push_str(&rebuilt.unwrap_or_else(|error| error.to_string()));
         text.push('\n');
     }
@@ -169,7 +189,10 @@ fn mending() {
         (Request::Verify { columns }, optimal),
         (Request::Repair { culprit, columns }, optimal),
         (Request::Repair { culprit: Role::Q, columns }, optimal.without(DriveIndex(0))),
-        (Request::Resync { columns: WHOLE_STRIP }, optimal.unreadable(DriveIndex(1)).without(DriveIndex(2))),
+        (
+            Request::Resync { columns: WHOLE_STRIP },
+            optimal.unreadable(DriveIndex(1)).without(DriveIndex(2)),
+        ),
         (
             Request::Resync { columns: WHOLE_STRIP },
             optimal.unreadable(DriveIndex(1)).unreadable(DriveIndex(2)),
@@ -212,7 +235,8 @@ fn other_healths_of_two_parities() {
         ("one fault too many", optimal.without(zero).without(one).unreadable(three), kib(8, 8)),
     ] {
         let explained = explain_in(&g, RequestKind::Write, range, |_| health);
-        let explained = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
+        let explained =
+            explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
         text.push_str(&format!("==== {title} ====\n\n{explained}\n"));
     }
     assert_snapshot!("raid6-write-other-healths", text);
@@ -236,7 +260,8 @@ fn other_healths() {
         ),
     ] {
         let explained = explain_in(&g, RequestKind::Write, range, |_| health);
-        let explained = explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
+        let explained =
+            explained.map_or_else(|error| format!("no plan: {error}\n"), |it| it.to_string());
         text.push_str(&format!("==== {title} ====\n\n{explained}\n"));
     }
     assert_snapshot!("raid5-write-other-healths", text);
@@ -270,8 +295,9 @@ fn a_picture_of_one_plan_is_the_explanation_of_its_stripe() {
         .take_while(|line| *line != "```")
         .flat_map(|line| [line.trim_end(), "\n"])
         .collect();
-    let without_blank_lines =
-        |text: &str| text.split('\n').filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let without_blank_lines = |text: &str| {
+        text.split('\n').filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
     assert_eq!(without_blank_lines(&documented), without_blank_lines(&picture(&plan)));
 }
 
@@ -279,7 +305,8 @@ fn a_picture_of_one_plan_is_the_explanation_of_its_stripe() {
 fn what_cannot_be_explained_is_refused_in_one_sentence() {
     let g = geometry(Level::Raid5, 8);
     let none = DriveSet::EMPTY;
-    let write = |range, failed: &DriveSet| explain(&g, RequestKind::Write, range, failed).unwrap_err();
+    let write =
+        |range, failed: &DriveSet| explain(&g, RequestKind::Write, range, failed).unwrap_err();
     let cases = [
         (write(kib(0, 0), &none), "a write of 0 bytes does nothing"),
         (
@@ -287,8 +314,14 @@ fn what_cannot_be_explained_is_refused_in_one_sentence() {
             "a write of 8 KiB at 7 GiB goes past the end of the volume, which has 7 GiB",
         ),
         (write(kib(0, 1 << 20), &none), "touches 2341 stripes; at most 256 are explained at once"),
-        (write(kib(0, 8), &drives(&[8])), "there is no drive 8; the drives of this array are 0 to 7"),
-        ("peek".parse::<RequestKind>().unwrap_err(), "'peek' is not a request; expected one of read, write"),
+        (
+            write(kib(0, 8), &drives(&[8])),
+            "there is no drive 8; the drives of this array are 0 to 7",
+        ),
+        (
+            "peek".parse::<RequestKind>().unwrap_err(),
+            "'peek' is not a request; expected one of read, write",
+        ),
     ];
     for (error, sentence) in cases {
         assert!(error.to_string().contains(sentence), "{error}");
@@ -314,7 +347,11 @@ fn the_first_write_of_a_stripe_is_explained_as_what_it_is() {
     assert!(lost.title.contains("drives 0 and 1 failed"), "{lost}");
     // Zeros on each drive, then the data and its parity, without a read.
     let small = explain(RequestKind::Write, kib(200, 8), &[]);
-    assert_eq!((small.cost.reads, small.cost.writes, small.stripes.len()), (0, 4 + 2, 2), "{small}");
+    assert_eq!(
+        (small.cost.reads, small.cost.writes, small.stripes.len()),
+        (0, 4 + 2, 2),
+        "{small}"
+    );
     assert!(small.to_string().contains("recorded as initialised"), "{small}");
     assert!(small.title.contains("write 8 KiB at 200 KiB, optimal"), "{small}");
     let large = explain(RequestKind::Write, kib(192, 128), &[]);

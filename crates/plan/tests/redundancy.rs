@@ -55,7 +55,11 @@ fn a_resync_makes_redundancy_agree_with_data_and_a_check_finds_when_it_does_not(
             let wrong = found.iter().find(|found| **found != CheckResult::Right);
             // Two parity strips, or two equal copies, identify the wrong strip.
             let named = (geometry.parity_strips() > 1 || geometry.copies() > 2).then_some(role);
-            assert_eq!(wrong, Some(&CheckResult::Wrong(named)), "one wrong bit in {role} of {geometry}");
+            assert_eq!(
+                wrong,
+                Some(&CheckResult::Wrong(named)),
+                "one wrong bit in {role} of {geometry}"
+            );
             let mut repaired = machine.clone();
             if let Some(culprit) = named {
                 let request = Request::Repair { culprit, columns: WHOLE_STRIP };
@@ -80,12 +84,14 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
         let original = Machine::new(geometry, stripe);
         for health in healths(&geometry, true) {
             let lost = faulty(&geometry, &health);
-            if !geometry.survives_set(&lost) || lost.is_empty() || !geometry.level().is_redundant() {
+            if !geometry.survives_set(&lost) || lost.is_empty() || !geometry.level().is_redundant()
+            {
                 continue;
             }
             // Replaced drives are writable, but not readable.
             let behind = lost.iter().fold(optimal, Health::unreadable);
-            let holds = |drive: DriveIndex| holders(&original).iter().any(|(holder, _)| *holder == drive);
+            let holds =
+                |drive: DriveIndex| holders(&original).iter().any(|(holder, _)| *holder == drive);
             let mut machine = original.clone();
             machine.spoil(&behind);
             plan_into(plan, &geometry, stripe, RESYNC, &behind).unwrap();
@@ -96,7 +102,11 @@ fn a_rebuild_brings_back_what_any_survivable_loss_took() {
             for (cell, role) in original.map.cells().filter(|(_, role)| *role != Role::Spare) {
                 let units = units(cell.offset.0)..units(cell.offset.0) + STRIP;
                 let drive = cell.drive.as_usize();
-                assert_eq!(machine.drives[drive][units.clone()], original.drives[drive][units], "{role}");
+                assert_eq!(
+                    machine.drives[drive][units.clone()],
+                    original.drives[drive][units],
+                    "{role}"
+                );
             }
             rebuilt += 1;
         }
@@ -116,14 +126,17 @@ fn what_is_wrong_is_no_source_of_its_own_repair() {
         let original = Machine::new(geometry, stripe);
         for (other, _) in holders(&original) {
             let health = Health::optimal(&geometry).unreadable(other);
-            for (_, culprit) in holders(&original).into_iter().filter(|(drive, _)| *drive != other) {
+            for (_, culprit) in holders(&original).into_iter().filter(|(drive, _)| *drive != other)
+            {
                 let (drive, first) = original.place(culprit);
                 let mut machine = original.clone();
                 machine.spoil(&health);
                 machine.drives[drive][first + 2] ^= 1;
                 let request = Request::Repair { culprit, columns: WHOLE_STRIP };
                 match plan_into(plan, &geometry, stripe, request, &health) {
-                    Err(error) => assert_eq!(error.kind, ErrorKind::DataLost, "{geometry}: {error}"),
+                    Err(error) => {
+                        assert_eq!(error.kind, ErrorKind::DataLost, "{geometry}: {error}")
+                    }
                     Ok(()) => {
                         machine.execute(plan, &mut []);
                         let strip = first..first + STRIP;
@@ -152,12 +165,19 @@ fn a_resync_that_would_guess_is_refused() {
                     for write in plan.writes() {
                         let (first, drive) = (units(write.offset.0), write.drive.as_usize());
                         let (is, was) = (&after.drives[drive], &machine.drives[drive]);
-                        assert_eq!(is[first..first + STRIP], was[first..first + STRIP], "{plan:#?}");
+                        assert_eq!(
+                            is[first..first + STRIP],
+                            was[first..first + STRIP],
+                            "{plan:#?}"
+                        );
                     }
                 }
                 Err(error) if error.kind == ErrorKind::DataLost => {
                     let faulty = faulty(&geometry, &health);
-                    assert!(!geometry.survives_set(&faulty) || !health.parity_trusted, "{health:?}");
+                    assert!(
+                        !geometry.survives_set(&faulty) || !health.parity_trusted,
+                        "{health:?}"
+                    );
                 }
                 Err(error) => assert_eq!(error.kind, ErrorKind::NothingWritable, "{health:?}"),
             }
@@ -188,8 +208,10 @@ fn a_range_of_columns_is_mended_and_nothing_beside_it() {
                 let before = machine.drives[place][first..first + STRIP].to_vec();
                 plan_into(plan, &geometry, stripe, request, &health).unwrap();
                 machine.execute(plan, &mut []);
-                let (is, was) =
-                    (&machine.drives[place][first..first + STRIP], &original.drives[place][first..]);
+                let (is, was) = (
+                    &machine.drives[place][first..first + STRIP],
+                    &original.drives[place][first..],
+                );
                 assert_eq!(
                     [is[0], is[1], is[2], is[3]],
                     [before[0], was[1], was[2], before[3]],
@@ -216,12 +238,17 @@ fn a_drive_is_copied_whether_it_can_be_read_or_not() {
                     Ok(()) => {
                         machine.execute(plan, &mut []);
                         assert!(plan.writes().iter().all(|write| write.drive == drive));
-                        let roles = original.map.roles_on(drive).filter(|(_, role)| *role != Role::Spare);
+                        let roles =
+                            original.map.roles_on(drive).filter(|(_, role)| *role != Role::Spare);
                         for (cell, role) in roles {
                             let units = units(cell.offset.0)..units(cell.offset.0) + STRIP;
                             let (is, was) = (&machine.drives, &original.drives);
                             let drive = drive.as_usize();
-                            assert_eq!(is[drive][units.clone()], was[drive][units], "{role}: {plan:#?}");
+                            assert_eq!(
+                                is[drive][units.clone()],
+                                was[drive][units],
+                                "{role}: {plan:#?}"
+                            );
                         }
                         let reads = plan.reads().iter().all(|read| read.drive == drive);
                         assert!(reads || lost.contains(drive), "a readable strip is not computed");
@@ -244,8 +271,9 @@ fn a_drive_is_copied_whether_it_can_be_read_or_not() {
 fn a_lost_drive_moves_into_the_spare_strips_and_back() {
     for geometry in (4..=6).flat_map(geometries).filter(|geometry| geometry.spare_strips() > 0) {
         let mut plan = Plan::new(&geometry);
-        for (stripe, failed) in
-            stripes(&geometry).into_iter().flat_map(|s| geometry.drives().indexes().map(move |d| (s, d)))
+        for (stripe, failed) in stripes(&geometry)
+            .into_iter()
+            .flat_map(|s| geometry.drives().indexes().map(move |d| (s, d)))
         {
             let home = geometry.stripe_map(stripe);
             let role = home.role_at(failed, 0).unwrap();
@@ -288,7 +316,8 @@ fn the_last_copy_has_nothing_to_be_resynced_with() {
         }
         for drive in geometry.drives().indexes() {
             let alone: DriveSet = [drive].into_iter().collect();
-            let health = Health { readable: alone, writable: alone, parity_trusted: false, relocated: None };
+            let health =
+                Health { readable: alone, writable: alone, parity_trusted: false, relocated: None };
             plan_into(plan, &geometry, stripe, RESYNC, &health).unwrap();
             assert!(plan.reads().is_empty() && plan.writes().is_empty());
         }
@@ -311,7 +340,10 @@ fn a_check_reads_everything_or_says_that_it_cannot() {
                     assert!(found.iter().all(|found| *found == CheckResult::Right));
                 }
                 Err(error) => {
-                    assert!(matches!(error.kind, ErrorKind::NothingToCompare | ErrorKind::DataLost));
+                    assert!(matches!(
+                        error.kind,
+                        ErrorKind::NothingToCompare | ErrorKind::DataLost
+                    ));
                     assert!(readable < cells().count());
                 }
             }

@@ -115,7 +115,9 @@ impl OpenDrive {
 impl OpenDrive {
     /// Switches the device's write cache, and verifies the new state.
     fn switch_cache(&self, on: bool) -> Result<(), IoError> {
-        let Some(file) = &self.behind.cache_type else { return health::switch_nvme_cache(&self.fd, on) };
+        let Some(file) = &self.behind.cache_type else {
+            return health::switch_nvme_cache(&self.fd, on);
+        };
         let wished = if on { "write back" } else { "write through" };
         let is_so = || std::fs::read_to_string(file).map(|text| text.trim() == wished);
         let failed = |error: std::io::Error| drive_error(error.raw_os_error().unwrap_or(libc::EIO));
@@ -187,9 +189,9 @@ impl OpenDrive {
 fn light_error(error: &std::io::Error) -> IoError {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     match drive_error(errno) {
-        IoError { kind: IoErrorKind::Medium | IoErrorKind::Invalid | IoErrorKind::Unknown, .. } => {
-            IoError { kind: IoErrorKind::NotSupported, errno }
-        }
+        IoError {
+            kind: IoErrorKind::Medium | IoErrorKind::Invalid | IoErrorKind::Unknown, ..
+        } => IoError { kind: IoErrorKind::NotSupported, errno },
         error => error,
     }
 }
@@ -200,7 +202,9 @@ mod tests {
 
     #[test]
     fn without_a_device_there_is_nothing_to_ask() {
-        for behind in [BackingDevice::new(None), BackingDevice::new(Some((Interface::Unknown, None)))] {
+        for behind in
+            [BackingDevice::new(None), BackingDevice::new(Some((Interface::Unknown, None)))]
+        {
             let light = behind.known(DeviceCommand::Locate(true)).map(|outcome| outcome.result);
             assert_eq!(light, Some(Err(IoError::new(IoErrorKind::NotSupported))));
         }
@@ -244,9 +248,11 @@ mod tests {
     fn a_write_does_not_hide_that_a_file_was_truncated() {
         let path = std::env::temp_dir().join(format!("truncated-{}", std::process::id()));
         std::fs::write(&path, [1; 16384]).unwrap();
-        let open = crate::open::open_drive(path.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let open =
+            crate::open::open_drive(path.to_str().unwrap(), crate::open::Access::Writing).unwrap();
         let source = crate::file_drive::FileDrive { open: Arc::new(open) };
-        let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
+        let shard =
+            crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
         let (env, file) = (shard.env().clone(), path.clone());
         let (before, after, health) = shard.run(async move {
             use platform::DriveSource;
@@ -254,7 +260,11 @@ mod tests {
             let write = async || {
                 let bytes = platform::Buf::copy_of(&[2; 4096]).freeze();
                 drive
-                    .write(ByteOffset(12288), [bytes].into_iter().collect(), platform::Durability::Cached)
+                    .write(
+                        ByteOffset(12288),
+                        [bytes].into_iter().collect(),
+                        platform::Durability::Cached,
+                    )
                     .await
             };
             let before = write().await.result;
@@ -271,10 +281,12 @@ mod tests {
         let drive = std::env::temp_dir().join(format!("asked-{}", std::process::id()));
         let light = std::env::temp_dir().join(format!("asked-light-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
-        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let open =
+            crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
         let behind = BackingDevice::new(Some((Interface::Scsi, Some(light.clone()))));
         let source = crate::file_drive::FileDrive { open: Arc::new(OpenDrive { behind, ..open }) };
-        let shard = crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
+        let shard =
+            crate::Shard::new(&crate::Settings::with_memory(units::ByteCount::MIB)).unwrap();
         let env = shard.env().clone();
         let (health, lit) = shard.run(async move {
             use platform::DriveSource;
@@ -304,17 +316,20 @@ mod tests {
         let drive = path.with_extension("drive");
         std::fs::write(&path, "write back\n").unwrap();
         std::fs::write(&drive, [0; 4096]).unwrap();
-        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
-        let behind = BackingDevice::new(Some((Interface::Scsi, None))).with_cache_type(Some(path.clone()));
+        let open =
+            crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let behind =
+            BackingDevice::new(Some((Interface::Scsi, None))).with_cache_type(Some(path.clone()));
         assert!(behind.known(DeviceCommand::WriteCache(true)).is_none());
         let cached = OpenDrive { behind, ..open };
-        for (on, content) in [(false, "write through"), (true, "write back"), (true, "write back")] {
+        for (on, content) in [(false, "write through"), (true, "write back"), (true, "write back")]
+        {
             assert_eq!(cached.answer(DeviceCommand::WriteCache(on)), Ok(None));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
         // A device that accepts the command without effect: it loses every write.
-        let liar =
-            BackingDevice::new(Some((Interface::Scsi, None))).with_cache_type(Some("/dev/null".into()));
+        let liar = BackingDevice::new(Some((Interface::Scsi, None)))
+            .with_cache_type(Some("/dev/null".into()));
         let liar = OpenDrive { behind: liar, ..cached };
         let refused = liar.answer(DeviceCommand::WriteCache(false)).map_err(|error| error.kind);
         assert_eq!(refused, Err(IoErrorKind::NotSupported));
@@ -333,15 +348,19 @@ mod tests {
         std::fs::write(&path, "0").unwrap();
         let drive = std::env::temp_dir().join(format!("lit-{}", std::process::id()));
         std::fs::write(&drive, [0; 4096]).unwrap();
-        let open = crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
-        let lit =
-            OpenDrive { behind: BackingDevice::new(Some((Interface::Unknown, Some(path.clone())))), ..open };
+        let open =
+            crate::open::open_drive(drive.to_str().unwrap(), crate::open::Access::Writing).unwrap();
+        let lit = OpenDrive {
+            behind: BackingDevice::new(Some((Interface::Unknown, Some(path.clone())))),
+            ..open
+        };
         for (on, content) in [(true, "1"), (false, "0")] {
             assert_eq!(lit.answer(DeviceCommand::Locate(on)), Ok(None));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
         let gone = "/nowhere/locate".into();
-        let dark = OpenDrive { behind: BackingDevice::new(Some((Interface::Unknown, Some(gone)))), ..lit };
+        let dark =
+            OpenDrive { behind: BackingDevice::new(Some((Interface::Unknown, Some(gone)))), ..lit };
         assert!(dark.answer(DeviceCommand::Locate(true)).is_err());
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&drive).unwrap();

@@ -32,7 +32,8 @@ fn new_socket(family: AddressFamily) -> Result<OwnedFd> {
 
 /// The ring waits itself, and would return at once for a non-blocking file.
 pub(crate) fn make_blocking(socket: &OwnedFd) -> Result<()> {
-    rustix::io::ioctl_fionbio(socket, false).map_err(|error| system_error(error, "cannot set up a socket"))
+    rustix::io::ioctl_fionbio(socket, false)
+        .map_err(|error| system_error(error, "cannot set up a socket"))
 }
 
 /// The address of a socket file.
@@ -59,9 +60,10 @@ async fn connect_unix(ring: &Rc<Ring>, path: &str) -> Result<OwnedFd> {
         Errno::CONNREFUSED => {
             Error::new(ErrorKind::Unreachable, format!("no server listens at the socket {path}"))
         }
-        Errno::AGAIN => {
-            Error::new(ErrorKind::Unreachable, format!("the server at {path} accepts no connections"))
-        }
+        Errno::AGAIN => Error::new(
+            ErrorKind::Unreachable,
+            format!("the server at {path} accepts no connections"),
+        ),
         error => system_error(error, format!("cannot connect to the socket {path}")),
     })?;
     make_blocking(&socket)?;
@@ -77,7 +79,10 @@ async fn connect_tcp(ring: &Rc<Ring>, host: &str, port: u16) -> Result<OwnedFd> 
         match connect_one(ring, &socket, &address).await {
             Ok(()) => {
                 let Some(socket) = Rc::into_inner(socket) else {
-                    return Err(Error::new(ErrorKind::System, "a connected socket is still in use"));
+                    return Err(Error::new(
+                        ErrorKind::System,
+                        "a connected socket is still in use",
+                    ));
                 };
                 make_blocking(&socket)?;
                 set_no_delay(&socket)?;

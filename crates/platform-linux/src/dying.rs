@@ -26,7 +26,8 @@ pub(crate) fn is_dead(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // PID (NAME) STATE …; NAME may contain anything, so STATE is after the last bracket.
         Ok(stat) => {
-            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+            let state =
+                stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
             matches!(state, Some('Z' | 'X' | 'x'))
         }
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -65,7 +66,8 @@ pub(crate) fn outlive<T>(mut attempt: impl FnMut() -> Result<T, Holder>) -> Resu
     let start = Instant::now();
     loop {
         let outcome = attempt();
-        let wait_limit = outcome.as_ref().err().map_or(Duration::ZERO, |holder| holder.wait_limit());
+        let wait_limit =
+            outcome.as_ref().err().map_or(Duration::ZERO, |holder| holder.wait_limit());
         if start.elapsed() >= wait_limit {
             return outcome;
         }

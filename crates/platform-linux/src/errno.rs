@@ -30,12 +30,17 @@ pub(crate) fn drive_error(errno: i32) -> IoError {
         libc::ETIMEDOUT => IoErrorKind::TimedOut,
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => IoErrorKind::OutOfSpace,
         libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => IoErrorKind::NotSupported,
-        libc::EROFS | libc::EBADF | libc::EPERM | libc::EACCES | libc::ETXTBSY => IoErrorKind::ReadOnly,
+        libc::EROFS | libc::EBADF | libc::EPERM | libc::EACCES | libc::ETXTBSY => {
+            IoErrorKind::ReadOnly
+        }
         libc::EINVAL | libc::EFAULT => IoErrorKind::Invalid,
         // Errors of blocks; file systems report the last one for a checksum error.
-        libc::EIO | libc::EILSEQ | libc::EBADMSG | libc::ENODATA | libc::EREMOTEIO | libc::EUCLEAN => {
-            IoErrorKind::Medium
-        }
+        libc::EIO
+        | libc::EILSEQ
+        | libc::EBADMSG
+        | libc::ENODATA
+        | libc::EREMOTEIO
+        | libc::EUCLEAN => IoErrorKind::Medium,
         libc::EINTR => IoErrorKind::Busy,
         _ if is_for_now(errno) => IoErrorKind::Busy,
         _ => IoErrorKind::Unknown,
@@ -45,7 +50,10 @@ pub(crate) fn drive_error(errno: i32) -> IoError {
 
 /// Whether the system refused an operation temporarily: a repetition may succeed.
 pub(crate) fn is_for_now(errno: i32) -> bool {
-    matches!(errno, libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::ENOBUFS | libc::ENFILE | libc::EMFILE)
+    matches!(
+        errno,
+        libc::EAGAIN | libc::ENOMEM | libc::EBUSY | libc::ENOBUFS | libc::ENFILE | libc::EMFILE
+    )
 }
 
 /// The meaning of a failed stream operation: the peer is unreachable, or the caller is wrong.
@@ -63,7 +71,10 @@ pub(crate) fn is_transient(errno: i32) -> bool {
 }
 
 /// An error off the I/O path, with its cause: the kind follows from the error number.
-pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<String>) -> platform::Error {
+pub(crate) fn system_error(
+    error: impl Into<io::Error>,
+    context: impl Into<String>,
+) -> platform::Error {
     let error = error.into();
     let kind = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENXIO | libc::EADDRNOTAVAIL) => {
@@ -75,7 +86,11 @@ pub(crate) fn system_error(error: impl Into<io::Error>, context: impl Into<Strin
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => ErrorKind::OutOfSpace,
         Some(libc::ENAMETOOLONG) => ErrorKind::BadName,
         Some(
-            libc::ECONNREFUSED | libc::ECONNRESET | libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH,
+            libc::ECONNREFUSED
+            | libc::ECONNRESET
+            | libc::ETIMEDOUT
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH,
         ) => ErrorKind::Unreachable,
         _ => ErrorKind::System,
     };
@@ -89,10 +104,13 @@ mod tests {
     #[test]
     fn only_what_is_said_of_blocks_is_a_medium_error() {
         let kind = |errno| drive_error(errno).kind;
-        for errno in [libc::EIO, libc::EILSEQ, libc::EBADMSG, libc::ENODATA, libc::EREMOTEIO, libc::EUCLEAN] {
+        for errno in
+            [libc::EIO, libc::EILSEQ, libc::EBADMSG, libc::ENODATA, libc::EREMOTEIO, libc::EUCLEAN]
+        {
             assert_eq!(kind(errno), IoErrorKind::Medium, "{errno}");
         }
-        let for_now = [libc::ENOMEM, libc::EBUSY, libc::EAGAIN, libc::ENOBUFS, libc::ENFILE, libc::EMFILE];
+        let for_now =
+            [libc::ENOMEM, libc::EBUSY, libc::EAGAIN, libc::ENOBUFS, libc::ENFILE, libc::EMFILE];
         for errno in for_now.into_iter().chain([libc::EINTR]) {
             assert_eq!(kind(errno), IoErrorKind::Busy, "{errno}");
             assert!(drive_error(errno).spares_drive());

@@ -9,7 +9,9 @@ use crate::op::{Memory, Op, Step};
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use io_uring::{opcode, squeue, types};
-use platform::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
+use platform::{
+    Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource,
+};
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;

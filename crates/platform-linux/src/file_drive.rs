@@ -13,8 +13,8 @@ use crate::shard::ring_of;
 use crate::transfer::{Transfer, Work, is_solid};
 use io_uring::{squeue, types};
 use platform::{
-    BlockStatus, Buf, Completion, Drive, DriveInfo, DriveKind, DriveSource, Env, IoError, IoErrorKind,
-    IoOutcome, IoRequest, LocalFuture, Result, StatusExtent,
+    BlockStatus, Buf, Completion, Drive, DriveInfo, DriveKind, DriveSource, Env, IoError,
+    IoErrorKind, IoOutcome, IoRequest, LocalFuture, Result, StatusExtent,
 };
 use rustix::fs::SeekFrom;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -138,7 +138,8 @@ impl Drive for AttachedDrive {
             IoRequest::Read { buffers, .. } => Work::Read(buffers),
             IoRequest::Write { slices, durability, .. } => Work::Write(slices, durability),
             IoRequest::WriteZeroes { may_unmap, durability, .. } => {
-                let ways: &[i32] = if may_unmap && !file { &[PUNCH_HOLE, ZERO_RANGE] } else { &[ZERO_RANGE] };
+                let ways: &[i32] =
+                    if may_unmap && !file { &[PUNCH_HOLE, ZERO_RANGE] } else { &[ZERO_RANGE] };
                 Work::Zero { ways, durability }
             }
             IoRequest::Trim { .. } => {
@@ -151,7 +152,9 @@ impl Drive for AttachedDrive {
             IoRequest::Status { range } => return completion.complete(self.status(range)),
             IoRequest::Health => return self.ask(DeviceCommand::Health, completion),
             IoRequest::Locate { on } => return self.ask(DeviceCommand::Locate(on), completion),
-            IoRequest::WriteCache { on } => return self.ask(DeviceCommand::WriteCache(on), completion),
+            IoRequest::WriteCache { on } => {
+                return self.ask(DeviceCommand::WriteCache(on), completion);
+            }
         };
         if let Some(kind) = self.objection(&work, range) {
             return complete_unmoved(completion, work, Err(IoError::new(kind)));
@@ -180,7 +183,9 @@ impl AttachedDrive {
         match open.behind.known(command) {
             Some(outcome) => completion.complete(outcome),
             None => {
-                self.env.spawn("drive command", async move { completion.complete(open.ask(command).await) });
+                self.env.spawn("drive command", async move {
+                    completion.complete(open.ask(command).await)
+                });
             }
         }
     }
@@ -198,7 +203,8 @@ impl AttachedDrive {
         if !inside || !whole || !is_solid(work) {
             return Some(IoErrorKind::Invalid);
         }
-        let is_cut = || info.kind == DriveKind::File && self.attachment.open.ends_before(range.end());
+        let is_cut =
+            || info.kind == DriveKind::File && self.attachment.open.ends_before(range.end());
         (writes && is_cut()).then_some(IoErrorKind::Changed)
     }
 
@@ -291,14 +297,20 @@ pub(crate) mod tests {
         let name = format!("zeros-{}-{:?}", std::process::id(), std::thread::current().id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, [0; 4096]).expect("a file");
-        let open = crate::open::open_drive(path.to_str().expect("text"), crate::open::Access::Writing);
+        let open =
+            crate::open::open_drive(path.to_str().expect("text"), crate::open::Access::Writing);
         std::fs::remove_file(&path).expect("it was made");
         let open = Arc::new(OpenDrive { memory_alignment, ..open.expect("a drive") });
         Rc::new(Attachment { open, ring: ring_of(env).expect("a ring"), registered: None })
     }
 
     /// A transfer of `work` with this time limit, and its waiter.
-    fn transfer(env: &Env, drive: &Rc<Attachment>, work: Work, limit: Duration) -> (Transfer, platform::Io) {
+    fn transfer(
+        env: &Env,
+        drive: &Rc<Attachment>,
+        work: Work,
+        limit: Duration,
+    ) -> (Transfer, platform::Io) {
         let keeps = Rc::new(HoldingDrive(drive.open.info.clone(), RefCell::default()));
         let member = Member::with_time_limit(env, keeps.clone(), limit);
         let waits = member.flush();
@@ -322,7 +334,8 @@ pub(crate) mod tests {
     fn what_the_system_cannot_do_for_now_is_asked_for_again_after_pauses_that_grow() {
         on_a_shard(|env| async move {
             let (drive, limit) = (attachment(&env, None), Duration::from_secs(30));
-            for errno in [libc::ENOMEM, libc::EBUSY, libc::EAGAIN, libc::ENOBUFS, libc::EMFILE, libc::ENFILE]
+            for errno in
+                [libc::ENOMEM, libc::EBUSY, libc::EAGAIN, libc::ENOBUFS, libc::EMFILE, libc::ENFILE]
             {
                 let (mut transfer, waits) = transfer(&env, &drive, read(), limit);
                 let mut pauses = Vec::new();
@@ -377,8 +390,10 @@ pub(crate) mod tests {
             let limit = Duration::from_secs(30);
             for (alignment, is_again) in [(None, false), (Some(512), true)] {
                 let drive = attachment(&env, alignment);
-                let durable =
-                    Work::Write(smallvec![platform::Slice::zero(ByteCount(4096))], Durability::Durable);
+                let durable = Work::Write(
+                    smallvec![platform::Slice::zero(ByteCount(4096))],
+                    Durability::Durable,
+                );
                 for work in [Work::Sync, durable] {
                     let (mut transfer, waits) = transfer(&env, &drive, work, limit);
                     let step = transfer.returned(-libc::ENOMEM);

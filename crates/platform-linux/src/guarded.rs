@@ -40,7 +40,9 @@ pub(crate) fn open_to_others(stat: &Stat) -> Option<String> {
     }
     let mode = stat.st_mode & 0o7777;
     (mode & WRITE_OF_OTHERS != 0).then(|| {
-        format!("can be written by other users (mode {mode:04o}; expected no w for group and others)")
+        format!(
+            "can be written by other users (mode {mode:04o}; expected no w for group and others)"
+        )
     })
 }
 
@@ -109,8 +111,9 @@ struct Walk {
 
 impl Walk {
     fn begin(path: &Path) -> Result<Walk, Unguarded> {
-        let path = std::path::absolute(path)
-            .map_err(|error| Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::ENOENT)))?;
+        let path = std::path::absolute(path).map_err(|error| {
+            Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::ENOENT))
+        })?;
         let mut walk = Walk { folder: root()?, path: "/".into(), names: Vec::new(), links: 0 };
         walk.go_on_with(&path)?;
         Ok(walk)

@@ -42,7 +42,8 @@ impl InheritedSocket {
     /// Whether it is the socket of that path.
     pub(crate) fn is_at_path(&self, path: &str) -> bool {
         let absolute = |path: &str| std::path::absolute(path).ok();
-        matches!(&self.address, Address::Unix(own) if absolute(own).is_some_and(|own| absolute(path) == Some(own)))
+        let Address::Unix(own) = &self.address else { return false };
+        absolute(own).is_some_and(|own| absolute(path) == Some(own))
     }
 
     /// Whether it listens at that network address.
@@ -82,14 +83,16 @@ fn count(pid: Option<&str>, files: Option<&str>) -> Result<RawFd> {
 
 fn take(number: RawFd) -> Result<InheritedSocket> {
     // SAFETY: the number is only used for this query, which fails if there is no such file.
-    let there = rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
+    let there =
+        rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
     there.map_err(|error| {
         system_error(error, format!("cannot use file {number}, which LISTEN_FDS lists as a socket"))
     })?;
     // SAFETY: it is open, was passed to this process to own, and is taken once (`TAKEN`).
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     let wrong = |why: &str| {
-        let sentence = format!("file {number} of LISTEN_FDS {why}; pass only listening stream sockets");
+        let sentence =
+            format!("file {number} of LISTEN_FDS {why}; pass only listening stream sockets");
         Error::new(ErrorKind::WrongKind, sentence)
     };
     let is_stream =

@@ -23,7 +23,9 @@ use crate::open::{try_flock, write_zeroes};
 use crate::outlives;
 use crate::worker::Worker;
 use platform::buffers::ALIGNMENT;
-use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, Result, Words};
+use platform::{
+    Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, Result, Words,
+};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatFs};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
@@ -53,10 +55,12 @@ const RAMFS: u32 = 0x8584_58f6;
 const HUGETLBFS: u32 = 0x9584_58f6;
 
 /// The advice to use another folder.
-const ANOTHER_FOLDER: &str = "give a folder on tmpfs with '--cache-folder DIR', such as /dev/shm/softroc";
+const ANOTHER_FOLDER: &str =
+    "give a folder on tmpfs with '--cache-folder DIR', such as /dev/shm/softroc";
 
 /// The same, if this process has a private tmpfs.
-const A_SHARED_FOLDER: &str = "give a folder on the machine's own tmpfs with '--cache-folder DIR' (of a container: one that is mounted from the host)";
+const A_SHARED_FOLDER: &str = "give a folder on the machine's own tmpfs with '--cache-folder DIR' \
+    (of a container: one that is mounted from the host)";
 
 /// The kernel's boot number; `None` if it is not available.
 fn boot() -> Option<u128> {
@@ -68,7 +72,8 @@ fn boot() -> Option<u128> {
 /// persistent memory.
 pub(crate) fn boot_id(random: impl Fn() -> u64) -> u128 {
     static BOOT: OnceLock<u128> = OnceLock::new();
-    *BOOT.get_or_init(|| boot().unwrap_or_else(|| u128::from(random()) << 64 | u128::from(random())))
+    *BOOT
+        .get_or_init(|| boot().unwrap_or_else(|| u128::from(random()) << 64 | u128::from(random())))
 }
 
 /// The files that this process has mapped.
@@ -94,7 +99,12 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps a file whose length and first `reserved` bytes are reserved.
-    fn new(fd: OwnedFd, shown: String, sizes: Sizes, reserved: ByteCount) -> rustix::io::Result<Mapping> {
+    fn new(
+        fd: OwnedFd,
+        shown: String,
+        sizes: Sizes,
+        reserved: ByteCount,
+    ) -> rustix::io::Result<Mapping> {
         let stat = rustix::fs::fstat(&fd)?;
         let len = usize::try_from(sizes.len).map_err(|_| Errno::NOMEM)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -113,7 +123,11 @@ impl Mapping {
         if from < to {
             // SAFETY: the range is in the mapping, and stays as it is.
             let populated = unsafe {
-                madvise(self.at(from).as_ptr().cast(), (to - from) as usize, Advice::LinuxPopulateWrite)
+                madvise(
+                    self.at(from).as_ptr().cast(),
+                    (to - from) as usize,
+                    Advice::LinuxPopulateWrite,
+                )
             };
             // Before Linux 5.14 the pages are mapped when they are first used.
             if let Err(error) = populated {
@@ -136,7 +150,8 @@ impl Mapping {
             return Ok(());
         }
         let (from, to) = (sizes.end_of(ByteCount(before)), sizes.end_of(len));
-        reserve(&self.fd, from, to).map_err(|error| no_space(error, &self.fd, &self.shown, to - from))?;
+        reserve(&self.fd, from, to)
+            .map_err(|error| no_space(error, &self.fd, &self.shown, to - from))?;
         self.populate(from, to);
         self.head(RESERVED).store(len.0, Ordering::Release);
         Ok(())
@@ -301,7 +316,11 @@ pub(crate) fn file_name(name: &str) -> Result<String> {
 }
 
 /// See [`platform::World::kept_memory`]. Blocks.
-pub(crate) fn take(folder: Option<PathBuf>, name: &str, size: Option<KeptSize>) -> Result<Option<Mapped>> {
+pub(crate) fn take(
+    folder: Option<PathBuf>,
+    name: &str,
+    size: Option<KeptSize>,
+) -> Result<Option<Mapped>> {
     let path = folder.ok_or_else(no_folder)?;
     let file = file_name(name)?;
     if boot().is_none() {
@@ -328,7 +347,8 @@ pub(crate) fn forget(folder: Option<PathBuf>, name: &str) -> Result<()> {
     let file = file_name(name)?;
     let Some(path) = folder else { return Ok(()) };
     let Some(folder) = Folder::open(&path, false)? else { return Ok(()) };
-    let ours = folder.stat(&file)?.is_some_and(|stat| mapped().contains(&(stat.st_dev, stat.st_ino)));
+    let ours =
+        folder.stat(&file)?.is_some_and(|stat| mapped().contains(&(stat.st_dev, stat.st_ino)));
     // Locked while it is removed, unless this process has it mapped.
     let locked = if ours { None } else { folder.lock(&file)? };
     if !ours && locked.is_none() {
@@ -344,23 +364,29 @@ impl Folder<'_> {
     /// Opens the folder; `make` creates it if it is missing. `None`: it does not exist.
     fn open(path: &Path, make: bool) -> Result<Option<Folder<'_>>> {
         let shown = path.display();
-        let cannot = |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
+        let cannot =
+            |error: Errno| system_error(error, format!("cannot use the cache folder {shown}"));
         // Check the owner first: a link of another user may lead to any file system.
         let there = guarded::open_folder(path, false).map_err(|error| refused(path, error))?;
         let file_system = file_system_of(path).map_err(cannot)?;
         if !is_memory(&file_system) {
-            let sentence =
-                format!("the cache folder {shown} is not on a memory file system; {ANOTHER_FOLDER}");
+            let sentence = format!(
+                "the cache folder {shown} is not on a memory file system; {ANOTHER_FOLDER}"
+            );
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         let stat = rustix::fs::stat(nearest(path)).map_err(cannot)?;
         if let Err(private) = outlives::outlives_process(&stat) {
-            let sentence =
-                format!("the file system of the cache folder {shown} {}; {A_SHARED_FOLDER}", private.why());
+            let sentence = format!(
+                "the file system of the cache folder {shown} {}; {A_SHARED_FOLDER}",
+                private.why()
+            );
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
         let made = match there {
-            None if make => guarded::open_folder(path, true).map_err(|error| refused(path, error))?,
+            None if make => {
+                guarded::open_folder(path, true).map_err(|error| refused(path, error))?
+            }
             there => there,
         };
         let Some(fd) = made else { return Ok(None) };
@@ -420,7 +446,8 @@ impl Folder<'_> {
             _ => String::new(),
         };
         let sentence = format!(
-            "{} is in use by another softroc serve{holder}; stop that one, or give another folder with '--cache-folder DIR'",
+            "{} is in use by another softroc serve{holder}; stop that one, or give another folder \
+                with '--cache-folder DIR'",
             self.shown(file)
         );
         Error::new(ErrorKind::InUse, sentence)
@@ -430,15 +457,17 @@ impl Folder<'_> {
         let shown = self.shown(file);
         let damaged = |why: &str| {
             let sentence = format!(
-                "{shown} {why}; its data cannot be used. If the data is not needed, remove the file with 'rm {shown}'"
+                "{shown} {why}; its data cannot be used. If the data is not needed, remove the \
+                    file with 'rm {shown}'"
             );
             Error::new(ErrorKind::WrongKind, sentence)
         };
         let mut bytes = [0; (HEAD_WORDS + 1) * 8];
         let read = rustix::io::pread(&locked.fd, &mut bytes, 0)
             .map_err(|error| system_error(error, format!("cannot read {shown}")))?;
-        let mut head =
-            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+        let mut head = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
         let mut next = || head.next().expect("a word of the head");
         let head: [u64; HEAD_WORDS + 1] = std::array::from_fn(|_| next());
         if read < bytes.len() || head[0] != MAGIC {
@@ -481,12 +510,14 @@ impl Folder<'_> {
         let sizes = Sizes::new(size.words as u64, size.bytes.0, self.page)
             .ok_or_else(|| out_of_space(&shown, size.bytes, None))?;
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.fd, ".", flags, Mode::from_raw_mode(0o600)).map_err(cannot)?;
+        let fd =
+            rustix::fs::openat(&self.fd, ".", flags, Mode::from_raw_mode(0o600)).map_err(cannot)?;
         let reserved = size.reserved.min(size.bytes);
         let end = sizes.end_of(reserved);
         reserve(&fd, 0, end).map_err(|error| no_space(error, &fd, &shown, end))?;
         rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&fd, sizes.len)).map_err(cannot)?;
-        rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(cannot)?;
+        rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            .map_err(cannot)?;
         let own = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
         let mapping = Mapping::new(fd, shown.clone(), sizes, reserved).map_err(cannot)?;
         for (index, word) in sizes.head().into_iter().chain([reserved.0]).enumerate() {
@@ -525,7 +556,8 @@ fn no_space(error: Errno, fd: &OwnedFd, shown: &str, wanted: u64) -> Error {
 fn out_of_space(shown: &str, wanted: ByteCount, free: Option<ByteCount>) -> Error {
     let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
     let sentence = format!(
-        "not enough memory for {shown}: {wanted} needed{free}; give a smaller '--cache', or another folder with '--cache-folder DIR'"
+        "not enough memory for {shown}: {wanted} needed{free}; give a smaller '--cache', or \
+            another folder with '--cache-folder DIR'"
     );
     Error::new(ErrorKind::OutOfSpace, sentence)
 }
@@ -535,11 +567,15 @@ pub(crate) fn refused(path: &Path, error: Unguarded) -> Error {
     let shown = path.display();
     match error {
         Unguarded::Open(at, why) => {
-            let sentence =
-                format!("the cache folder {shown} is not used: {} {why}; {ANOTHER_FOLDER}", at.display());
+            let sentence = format!(
+                "the cache folder {shown} is not used: {} {why}; {ANOTHER_FOLDER}",
+                at.display()
+            );
             Error::new(ErrorKind::Denied, sentence)
         }
-        Unguarded::System(error) => system_error(error, format!("cannot use the cache folder {shown}")),
+        Unguarded::System(error) => {
+            system_error(error, format!("cannot use the cache folder {shown}"))
+        }
     }
 }
 
@@ -549,6 +585,7 @@ pub fn trouble_with_kept(folder: &Path) -> Option<Error> {
 }
 
 fn foreign(shown: &str, what: &str) -> Error {
-    let sentence = format!("{shown} {what}; remove it, or give another folder with '--cache-folder DIR'");
+    let sentence =
+        format!("{shown} {what}; remove it, or give another folder with '--cache-folder DIR'");
     Error::new(ErrorKind::Denied, sentence)
 }

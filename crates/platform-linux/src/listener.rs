@@ -19,7 +19,9 @@ use crate::stream::SocketSource;
 use crate::wait::WaitFor;
 use crate::worker::Worker;
 use crate::world::resolve;
-use platform::{Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId};
+use platform::{
+    Address, Error, ErrorKind, Listener, LocalFuture, Peer, Result, StreamSource, TaskId,
+};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
@@ -183,15 +185,17 @@ fn cannot_serve(path: &str, error: Errno) -> Error {
 
 /// Sets the group and permissions of a newly bound socket's file.
 fn open_to(path: &str, permissions: SocketPermissions) -> Result<SocketFile> {
-    let cannot =
-        |error: Errno| system_error(error, format!("cannot set the permissions of the socket {path}"));
+    let cannot = |error: Errno| {
+        system_error(error, format!("cannot set the permissions of the socket {path}"))
+    };
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty()).map_err(cannot)?;
     let stat = rustix::fs::fstat(&found).map_err(cannot)?;
     let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
     if !is_socket || stat.st_uid != rustix::process::geteuid().as_raw() {
         let sentence = format!(
-            "the socket {path} was replaced by another user (uid {}) while it was made; listen in a folder that others cannot write to",
+            "the socket {path} was replaced by another user (uid {}) while it was made; listen in \
+                a folder that others cannot write to",
             stat.st_uid
         );
         return Err(Error::new(ErrorKind::Denied, sentence));
@@ -207,7 +211,8 @@ fn open_to(path: &str, permissions: SocketPermissions) -> Result<SocketFile> {
         match group {
             Some(group) if error == Errno::PERM => {
                 let sentence = format!(
-                    "cannot give the socket {path} to group {group}; run as root, or as a member of the group"
+                    "cannot give the socket {path} to group {group}; run as root, or as a member \
+                        of the group"
                 );
                 Error::new(ErrorKind::Denied, sentence)
             }
@@ -228,12 +233,14 @@ fn remove_leftover(path: &str) -> Result<()> {
     let stat = rustix::fs::lstat(path)
         .map_err(|error| system_error(error, format!("cannot look at the socket {path}")))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        let sentence = format!("{path} exists and is not a socket; choose another name, or remove it");
+        let sentence =
+            format!("{path} exists and is not a socket; choose another name, or remove it");
         return Err(Error::new(ErrorKind::WrongKind, sentence));
     }
     if !is_trusted(stat.st_uid) {
         let sentence = format!(
-            "the socket {path} belongs to another user (uid {}); listen elsewhere, or remove it with 'rm {path}'",
+            "the socket {path} belongs to another user (uid {}); listen elsewhere, or remove it \
+                with 'rm {path}'",
             stat.st_uid
         );
         return Err(Error::new(ErrorKind::Denied, sentence));
@@ -242,17 +249,20 @@ fn remove_leftover(path: &str) -> Result<()> {
     let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .map_err(|error| system_error(error, "cannot make a socket"))?;
     match rustix::net::connect(&probe, &unix_address(path)?) {
-        Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
-            .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(|error| {
+            system_error(error, format!("cannot remove the leftover socket {path}"))
+        }),
         Err(Errno::NOENT) => Ok(()),
         // It accepts, unless only the ring of an ended server is left.
-        Ok(()) if listener_is_dead(&probe) => std::fs::remove_file(path)
-            .map_err(|error| system_error(error, format!("cannot remove the leftover socket {path}"))),
+        Ok(()) if listener_is_dead(&probe) => std::fs::remove_file(path).map_err(|error| {
+            system_error(error, format!("cannot remove the leftover socket {path}"))
+        }),
         // It accepts, or its queue is full.
         Ok(()) | Err(Errno::AGAIN) => Err(in_use(path)),
-        Err(error) => {
-            Err(system_error(error, format!("cannot determine whether the socket {path} is in use")))
-        }
+        Err(error) => Err(system_error(
+            error,
+            format!("cannot determine whether the socket {path} is in use"),
+        )),
     }
 }
 
@@ -270,7 +280,9 @@ async fn listen_tcp(host: &str, port: u16) -> Result<(OwnedFd, u16)> {
             Err(Errno::ADDRINUSE) => {
                 last = Error::new(
                     ErrorKind::InUse,
-                    format!("address {name} is in use by another server; stop it or listen elsewhere"),
+                    format!(
+                        "address {name} is in use by another server; stop it or listen elsewhere"
+                    ),
                 );
             }
             Err(error) => last = system_error(error, format!("cannot serve at {name}")),
@@ -300,7 +312,8 @@ fn listen_at(address: &SocketAddr) -> rustix::io::Result<(OwnedFd, u16)> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, address)?;
     rustix::net::listen(&socket, BACKLOG)?;
-    let port = SocketAddr::try_from(rustix::net::getsockname(&socket)?).map_or(0, |bound| bound.port());
+    let port =
+        SocketAddr::try_from(rustix::net::getsockname(&socket)?).map_or(0, |bound| bound.port());
     Ok((socket, port))
 }
 
@@ -385,7 +398,9 @@ impl SocketListener {
                 set_no_delay(&socket)?;
                 let peer = rustix::net::getpeername(&socket).ok().flatten();
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Peer::at(peer.map_or_else(|| "a disconnected peer".to_owned(), |peer| peer.to_string()))
+                Peer::at(
+                    peer.map_or_else(|| "a disconnected peer".to_owned(), |peer| peer.to_string()),
+                )
             }
         };
         Ok(Box::new(SocketSource { socket, peer }))
@@ -406,7 +421,8 @@ mod tests {
 
     #[test]
     fn a_socket_is_this_users_alone_before_anybody_can_connect() {
-        let path = std::env::temp_dir().join(format!("platform-linux-bound-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("platform-linux-bound-{}", std::process::id()));
         let path = path.to_str().unwrap();
         let socket = bind_unix(path).unwrap();
         let mode = || rustix::fs::lstat(path).unwrap().st_mode & 0o7777;

@@ -109,7 +109,9 @@ impl Op {
     pub(crate) fn entry(&mut self, memory: &mut Memory) -> squeue::Entry {
         match self {
             Op::Free => unreachable!("a free slot has nothing to submit"),
-            Op::Wakeup { parking } => opcode::Read::new(types::Fd(parking.fd()), memory.word(), 8).build(),
+            Op::Wakeup { parking } => {
+                opcode::Read::new(types::Fd(parking.fd()), memory.word(), 8).build()
+            }
             Op::Drive(transfer) => transfer.entry(memory),
             Op::Receive { socket, buf, flags, .. } => {
                 let bytes = buf.bytes_mut();
@@ -180,7 +182,9 @@ impl Op {
                 let outcome = IoOutcome { result, buffers, ..IoOutcome::done(0) };
                 completion.complete(outcome);
             }
-            Op::Send { completion, .. } | Op::Signal { completion, .. } | Op::Command { completion, .. } => {
+            Op::Send { completion, .. }
+            | Op::Signal { completion, .. }
+            | Op::Command { completion, .. } => {
                 completion.complete(IoOutcome { result, ..IoOutcome::done(0) });
             }
             Op::Wait(waiter) => waiter.finish(executor),
@@ -249,7 +253,11 @@ pub(crate) fn scatter(buffers: &mut [Buf], done: u64, pieces: &mut Vec<libc::iov
 ///
 /// # Errors
 /// The error number, such as `EAGAIN`.
-pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc::iovec>) -> Result<u64, i32> {
+pub(crate) fn send_now(
+    socket: &OwnedFd,
+    slices: &Slices,
+    pieces: &mut Vec<libc::iovec>,
+) -> Result<u64, i32> {
     gather(slices, 0, pieces);
     // SAFETY: a message header of zeroes is a valid empty one.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -258,7 +266,8 @@ pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc:
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the pieces point to slices that outlive the call, and the call only reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
-    u64::try_from(sent).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    u64::try_from(sent)
+        .map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
 /// Receives the available bytes; returns their number, zero at the end of the stream.
@@ -268,9 +277,11 @@ pub(crate) fn send_now(socket: &OwnedFd, slices: &Slices, pieces: &mut Vec<libc:
 pub(crate) fn receive_now(socket: &OwnedFd, buf: &mut Buf) -> Result<u64, i32> {
     let bytes = buf.bytes_mut();
     // SAFETY: the call writes only to these bytes.
-    let received =
-        unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
-    u64::try_from(received).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    let received = unsafe {
+        libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+    };
+    u64::try_from(received)
+        .map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
 fn send_entry(fd: types::Fd, slices: &Slices, sent: u64, memory: &mut Memory) -> squeue::Entry {

@@ -10,7 +10,8 @@ use crate::file_drive::OpenDrive;
 use crate::sysfs;
 use platform::{DriveIdentity, DriveInfo, DriveKind, Error, ErrorKind, Hardware, Result};
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags, fstat, major, minor,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, StatxFlags, fstat,
+    major, minor,
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,14 +35,16 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
     let (fd, read_only, direct) = open_alone(path, kind, access, &before)?;
     let stat = fstat(&fd).map_err(|error| cannot_open(path, error))?;
     if drive_kind(path, &stat)? != kind {
-        return Err(Error::new(ErrorKind::WrongKind, format!("drive {path} changed while it was opened")));
+        return Err(Error::new(
+            ErrorKind::WrongKind,
+            format!("drive {path} changed while it was opened"),
+        ));
     }
     lock_out_others(path, &fd, &stat, read_only)?;
     let (logical_sector, physical_sector, memory_alignment) = sectors(path, &fd, kind, direct)?;
     let size = match kind {
-        DriveKind::BlockDevice => {
-            rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)).map_err(|error| cannot_open(path, error))?
-        }
+        DriveKind::BlockDevice => rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0))
+            .map_err(|error| cannot_open(path, error))?,
         _ => stat.st_size as u64,
     };
     let all = ByteCount(size);
@@ -53,7 +56,9 @@ pub(crate) fn open_drive(path: &str, access: Access) -> Result<OpenDrive> {
         };
         return Err(Error::new(
             ErrorKind::WrongKind,
-            format!("drive {path} {has}; make a file drive with 'softroc drive add FILE --create 1G'"),
+            format!(
+                "drive {path} {has}; make a file drive with 'softroc drive add FILE --create 1G'"
+            ),
         ));
     }
     let identity = match kind {
@@ -86,7 +91,8 @@ fn cannot_open(path: &str, error: Errno) -> Error {
             Error::new(ErrorKind::NotFound, format!("drive file {path} does not exist"))
         }
         Errno::ACCESS | Errno::PERM => {
-            Error::new(ErrorKind::Denied, format!("no permission to open drive {path}")).caused_by(error)
+            Error::new(ErrorKind::Denied, format!("no permission to open drive {path}"))
+                .caused_by(error)
         }
         error => system_error(error, format!("cannot open drive {path}")),
     }
@@ -102,7 +108,10 @@ fn drive_kind(path: &str, stat: &Stat) -> Result<DriveKind> {
         FileType::CharacterDevice => "a character device",
         _ => "something else",
     };
-    Err(Error::new(ErrorKind::WrongKind, format!("{path} is {what}; a drive is a file or a block device")))
+    Err(Error::new(
+        ErrorKind::WrongKind,
+        format!("{path} is {what}; a drive is a file or a block device"),
+    ))
 }
 
 /// An open file, whether it is read-only, and whether it is for direct I/O.
@@ -129,7 +138,9 @@ fn open_alone(path: &str, kind: DriveKind, access: Access, stat: &Stat) -> Resul
 /// A description of the process that holds a drive.
 fn held_by(process: u32) -> String {
     match process == std::process::id() {
-        true => "in use by this process: under another name, or with outstanding operations".to_owned(),
+        true => {
+            "in use by this process: under another name, or with outstanding operations".to_owned()
+        }
         false => format!("held by another controller (process {process})"),
     }
 }
@@ -171,7 +182,8 @@ fn open_file(path: &str, kind: DriveKind, wanted: Access) -> rustix::io::Result<
 /// open file excludes programs such as QEMU. Both end with the file.
 fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Result<()> {
     let held = || {
-        let holder = lock_holder(stat).map_or_else(|| "held by another controller".to_owned(), held_by);
+        let holder =
+            lock_holder(stat).map_or_else(|| "held by another controller".to_owned(), held_by);
         Err(Error::new(ErrorKind::InUse, format!("drive {path} is {holder}")))
     };
     match outlive(|| try_flock(fd, stat)) {
@@ -191,13 +203,18 @@ fn lock_out_others(path: &str, fd: &OwnedFd, stat: &Stat, read_only: bool) -> Re
         Some(libc::EAGAIN | libc::EACCES) => held(),
         // The file system has no such locks: the other lock suffices.
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOLCK) => Ok(()),
-        _ => Err(system_error(std::io::Error::last_os_error(), format!("cannot lock drive {path}"))),
+        _ => {
+            Err(system_error(std::io::Error::last_os_error(), format!("cannot lock drive {path}")))
+        }
     }
 }
 
 /// Takes the `flock`, or returns its holder. If the holder ended between the two steps, it tries
 /// again.
-pub(crate) fn try_flock(fd: &OwnedFd, stat: &Stat) -> std::result::Result<rustix::io::Result<()>, Holder> {
+pub(crate) fn try_flock(
+    fd: &OwnedFd,
+    stat: &Stat,
+) -> std::result::Result<rustix::io::Result<()>, Holder> {
     for _ in 0..8 {
         match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {}
@@ -240,7 +257,8 @@ fn sectors(
             block_size(path, fd, libc::BLKPBSZGET as libc::c_ulong)?,
         ),
         _ => {
-            let offset_align = dio.as_ref().filter(|_| direct).map_or(512, |dio| dio.stx_dio_offset_align);
+            let offset_align =
+                dio.as_ref().filter(|_| direct).map_or(512, |dio| dio.stx_dio_offset_align);
             let block = rustix::fs::fstatfs(fd).map_or(4096, |statfs| statfs.f_bsize as u64);
             (u64::from(offset_align).max(512), block)
         }
@@ -261,7 +279,10 @@ fn block_size(path: &str, fd: &OwnedFd, request: libc::c_ulong) -> Result<u64> {
     // SAFETY: both requests write one int.
     if unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut size) } != 0 {
         let error = std::io::Error::last_os_error();
-        return Err(system_error(error, format!("cannot read the sector size of block device {path}")));
+        return Err(system_error(
+            error,
+            format!("cannot read the sector size of block device {path}"),
+        ));
     }
     Ok(u64::from(size))
 }
@@ -272,18 +293,21 @@ pub(crate) fn create_drive(path: &str, size: ByteCount) -> Result<()> {
         return Err(Error::new(
             ErrorKind::BadName,
             format!(
-                "a drive file of {} bytes cannot be made; give a whole number of 512-byte sectors, such as 1G",
+                "a drive file of {} bytes cannot be made; give a whole number of 512-byte sectors, \
+                    such as 1G",
                 size.0
             ),
         ));
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map_err(|error| match error {
-        Errno::EXIST => {
-            Error::new(ErrorKind::InUse, format!("drive file {path} exists already; choose another name"))
-        }
-        error => system_error(error, format!("cannot make drive file {path}")),
-    })?;
+    let fd =
+        rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map_err(|error| match error {
+            Errno::EXIST => Error::new(
+                ErrorKind::InUse,
+                format!("drive file {path} exists already; choose another name"),
+            ),
+            error => system_error(error, format!("cannot make drive file {path}")),
+        })?;
     reserve(path, &fd, size).and_then(|()| make_durable(path, &fd)).inspect_err(|_| {
         // An incomplete file must not be mistaken for a drive. Report the first error.
         let _ = std::fs::remove_file(path);
@@ -299,7 +323,10 @@ fn reserve(path: &str, fd: &OwnedFd, size: ByteCount) -> Result<()> {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
             let free = rustix::fs::fstatvfs(fd).map(|fs| ByteCount(fs.f_bavail * fs.f_frsize));
             let free = free.map(|free| format!(", {free} free")).unwrap_or_default();
-            Error::new(ErrorKind::OutOfSpace, format!("no room for drive file {path}: {size} wanted{free}"))
+            Error::new(
+                ErrorKind::OutOfSpace,
+                format!("no room for drive file {path}: {size} wanted{free}"),
+            )
         }
         error => system_error(error, format!("cannot reserve {size} for drive file {path}")),
     })

@@ -50,7 +50,8 @@ pub(crate) fn list(own: Option<&Path>, name: &str) -> Result<Vec<OtherMemory>> {
 /// See [`platform::World::forget_other_memory`]. Blocks.
 pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> {
     let none = || Error::new(ErrorKind::NotFound, format!("there is no memory {other}"));
-    let found = folders(own, name)?.into_iter().find(|beside| beside.path.display().to_string() == other);
+    let found =
+        folders(own, name)?.into_iter().find(|beside| beside.path.display().to_string() == other);
     let beside = found.ok_or_else(none)?;
     let (file, stat) = beside.open(name)?.ok_or_else(none)?;
     if !lock(&file) {
@@ -60,7 +61,8 @@ pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> 
     let cannot = |error: Errno| system_error(error, format!("cannot remove {other}"));
     // Another file may have taken its name before the lock.
     let file = file_name(name)?;
-    let now = rustix::fs::statat(&beside.folder, &*file, AtFlags::SYMLINK_NOFOLLOW).map_err(cannot)?;
+    let now =
+        rustix::fs::statat(&beside.folder, &*file, AtFlags::SYMLINK_NOFOLLOW).map_err(cannot)?;
     if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
         return Err(none());
     }
@@ -75,8 +77,11 @@ pub(crate) fn remove(own: Option<&Path>, name: &str, other: &str) -> Result<()> 
 /// The folders next to this one that may have a file of that name.
 fn folders(own: Option<&Path>, name: &str) -> Result<Vec<SiblingFolder>> {
     let file = file_name(name)?;
-    let Some((own, path)) = own.and_then(|own| Some((own, own.parent()?))) else { return Ok(Vec::new()) };
-    let cannot = |error: Errno| system_error(error, format!("cannot read the folder {}", path.display()));
+    let Some((own, path)) = own.and_then(|own| Some((own, own.parent()?))) else {
+        return Ok(Vec::new());
+    };
+    let cannot =
+        |error: Errno| system_error(error, format!("cannot read the folder {}", path.display()));
     let Some(base) = guarded::open_base(path).map_err(|error| refused(path, error))? else {
         return Ok(Vec::new());
     };
@@ -113,7 +118,8 @@ impl SiblingFolder {
     /// memory of this user.
     fn open(&self, name: &str) -> Result<Option<(File, Stat)>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let cannot = |error: Errno| system_error(error, format!("cannot open {}", self.path.display()));
+        let cannot =
+            |error: Errno| system_error(error, format!("cannot open {}", self.path.display()));
         let fd = match rustix::fs::openat(&self.folder, &*file_name(name)?, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
@@ -142,13 +148,16 @@ fn look(path: &Path, file: &File, stat: &Stat) -> OtherMemory {
 fn read_words(file: &File, len: u64) -> std::result::Result<Vec<u64>, String> {
     let read = |at: u64, count: u64| -> std::result::Result<Vec<u64>, String> {
         let mut bytes = vec![0; count as usize * 8];
-        file.read_exact_at(&mut bytes, at).map_err(|error| format!("it cannot be read: {error}"))?;
+        file.read_exact_at(&mut bytes, at)
+            .map_err(|error| format!("it cannot be read: {error}"))?;
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
         Ok(bytes.chunks_exact(8).map(word).collect())
     };
     let head = read(0, HEAD_WORDS as u64)?;
     match head[..] {
-        [MAGIC, VERSION, words, ..] if words <= MOST_WORDS && words * 8 + PAGE <= len => read(PAGE, words),
+        [MAGIC, VERSION, words, ..] if words <= MOST_WORDS && words * 8 + PAGE <= len => {
+            read(PAGE, words)
+        }
         [MAGIC, ..] => Err("it is damaged, or of another version".to_owned()),
         _ => Err("it is not persistent memory of SoftROC".to_owned()),
     }

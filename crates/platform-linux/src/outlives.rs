@@ -36,7 +36,8 @@ impl Private {
         Private("is private to the mount namespace of this process, and is lost with it");
     const CONTAINER: Private = Private("is the container's own, and is lost with it");
     const UNKNOWN: Private = Private(
-        "may be private to this process: /proc/1/mountinfo, which shows the machine's file systems, cannot be read",
+        "may be private to this process: /proc/1/mountinfo, which shows the machine's file \
+            systems, cannot be read",
     );
 
     /// The end of a sentence that starts with the folder.
@@ -67,8 +68,9 @@ fn judge(device: &str, namespaces: &Namespaces) -> Result<(), Private> {
     let Namespaces { is_first, has_init, own_mounts, first_mounts } = namespaces;
     let is_mounted = |mounts: &String| roots_of(device, mounts).next().is_some();
     if !is_first {
-        let is_given =
-            |mounts: &String| is_mounted(mounts) && roots_of(device, mounts).all(|root| root != "/");
+        let is_given = |mounts: &String| {
+            is_mounted(mounts) && roots_of(device, mounts).all(|root| root != "/")
+        };
         if own_mounts.as_ref().is_some_and(is_given) {
             return Ok(());
         }
@@ -118,7 +120,11 @@ mod tests {
     fn what_the_machines_first_process_has_mounted_outlives_this_one() {
         assert_eq!(judged("0:23", true, true, HOST, Some(HOST)), Ok(()));
         assert_eq!(judged("0:27", true, false, HOST, Some(HOST)), Ok(()));
-        assert_eq!(judged("0:2", true, true, HOST, Some(HOST)), Err(Private::NAMESPACE), "not 0:23");
+        assert_eq!(
+            judged("0:2", true, true, HOST, Some(HOST)),
+            Err(Private::NAMESPACE),
+            "not 0:23"
+        );
     }
 
     /// `unshare -m` and a tmpfs over /dev/shm; a unit with `TemporaryFileSystem=/dev/shm`.
@@ -146,7 +152,11 @@ mod tests {
         for of_container in ["0:60", "0:61"] {
             assert_eq!(judged(of_container, false, false, own, Some(own)), Err(Private::CONTAINER));
         }
-        assert_eq!(judged("0:60", false, true, own, Some(own)), Ok(()), "its init outlives its services");
+        assert_eq!(
+            judged("0:60", false, true, own, Some(own)),
+            Ok(()),
+            "its init outlives its services"
+        );
         let sandboxed = format!("{own}800 790 0:70 / /dev/shm rw - tmpfs tmpfs rw\n");
         assert_eq!(judged("0:70", false, true, &sandboxed, Some(own)), Err(Private::NAMESPACE));
     }

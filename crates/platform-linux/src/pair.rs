@@ -17,7 +17,12 @@ pub struct NearEnd {
 /// # Errors
 /// If the computer has no free sockets.
 pub fn stream_pair() -> Result<(NearEnd, OwnedFd)> {
-    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let pair = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
     let (near, far) = pair.map_err(|error| system_error(error, "cannot make a pair of sockets"))?;
     Ok((NearEnd { socket: near }, far))
 }

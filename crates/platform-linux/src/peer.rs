@@ -20,7 +20,8 @@ pub(crate) fn credentials(socket: &OwnedFd) -> Option<(u32, u32)> {
         )
     };
     let pid = u32::try_from(found.pid).ok().filter(|pid| *pid > 0);
-    pid.filter(|_| result == 0 && len as usize == size_of::<libc::ucred>()).map(|pid| (pid, found.uid))
+    pid.filter(|_| result == 0 && len as usize == size_of::<libc::ucred>())
+        .map(|pid| (pid, found.uid))
 }
 
 /// The peer of a Unix socket.
@@ -47,9 +48,15 @@ mod tests {
         let address = Address::Unix("/run/port.sock".to_owned());
         let peer = of_unix(&near.into(), &address);
         let process = peer.process.clone().expect("it is this very process");
-        assert_eq!((process.pid, peer.address.as_str()), (std::process::id(), "unix:/run/port.sock"));
+        assert_eq!(
+            (process.pid, peer.address.as_str()),
+            (std::process::id(), "unix:/run/port.sock")
+        );
         let command = process.command.expect("it runs");
-        assert_eq!(peer.to_string(), format!("{command} (pid {}, uid {})", process.pid, process.uid));
+        assert_eq!(
+            peer.to_string(),
+            format!("{command} (pid {}, uid {})", process.pid, process.uid)
+        );
     }
 
     #[test]

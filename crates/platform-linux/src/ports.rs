@@ -21,7 +21,8 @@ struct Listening {
 
 /// The holder of the port of `address`. Blocks briefly.
 pub(crate) fn port_holder(address: &SocketAddr) -> Holder {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .map(|path| fs::read_to_string(path).unwrap_or_default());
     let in_the_way: Vec<Listening> = tables
         .iter()
         .flat_map(|table| table.lines())
@@ -77,7 +78,9 @@ fn open_sockets() -> BTreeSet<u64> {
         let Some(pid) = name.to_str().filter(|name| name.parse::<u32>().is_ok()) else { continue };
         for file in entries(&format!("/proc/{pid}/fd")) {
             let target = fs::read_link(file.path()).unwrap_or_default();
-            let inode = target.to_str().and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
+            let inode = target
+                .to_str()
+                .and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
             sockets.extend(inode.and_then(|inode| inode.parse::<u64>().ok()));
         }
     }
@@ -91,22 +94,29 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn lines_of_the_kernel_are_understood() {
-        let line = "   0: 0100007F:2A39 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 \
-                    4711 1 0000000000000000 100 0 0 10 0";
+        let line = "   0: 0100007F:2A39 00000000:0000 0A 00000000:00000000 00:00000000 \
+                    00000000  1000        0 4711 1 0000000000000000 100 0 0 10 0";
         let found = parse(line).unwrap();
-        let expected = Listening { address: "127.0.0.1:10809".parse().unwrap(), user: 1000, inode: 4711 };
+        let expected =
+            Listening { address: "127.0.0.1:10809".parse().unwrap(), user: 1000, inode: 4711 };
         assert_eq!(found, expected);
-        let line = "   1: 0000000000000000FFFF00000100007F:0050 00000000000000000000000000000000:0000 0A \
-                    00000000:00000000 00:00000000 00000000     0        0 12 1 0 100 0 0 10 0";
+        let line = "   1: 0000000000000000FFFF00000100007F:0050 \
+                    00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 \
+                    00000000     0        0 12 1 0 100 0 0 10 0";
         assert_eq!(parse(line).unwrap().address, "[::ffff:127.0.0.1]:80".parse().unwrap());
         assert!(parse(line).unwrap().is_in_the_way_of(&"127.0.0.1:80".parse().unwrap()));
-        assert_eq!(parse(&line.replace(" 0A ", " 01 ")), None, "a connection does not block a listener");
+        assert_eq!(
+            parse(&line.replace(" 0A ", " 01 ")),
+            None,
+            "a connection does not block a listener"
+        );
         assert_eq!(parse("  sl  local_address rem_address   st tx_queue rx_queue"), None);
     }
 
     #[test]
     fn an_address_is_in_the_way_of_itself_and_of_all() {
-        let listening = |address: &str| Listening { address: address.parse().unwrap(), user: 0, inode: 1 };
+        let listening =
+            |address: &str| Listening { address: address.parse().unwrap(), user: 0, inode: 1 };
         for (there, wanted, in_the_way) in [
             ("127.0.0.1:80", "127.0.0.1:80", true),
             ("127.0.0.1:80", "127.0.0.1:81", false),

@@ -92,18 +92,28 @@ fn unavailable(error: io::Error) -> Error {
 fn what_is_missing(disabled: Option<u32>, errno: Option<i32>) -> String {
     match (disabled, errno) {
         (Some(1), Some(libc::EPERM)) => {
-            "io_uring is switched off for users without privileges (/proc/sys/kernel/io_uring_disabled is 1); run it as root, or run 'sysctl kernel.io_uring_disabled=0' as root"
+            "io_uring is switched off for users without privileges \
+                (/proc/sys/kernel/io_uring_disabled is 1); run it as root, or run 'sysctl \
+                kernel.io_uring_disabled=0' as root"
         }
         (Some(_), Some(libc::EPERM)) => {
-            "io_uring is switched off (/proc/sys/kernel/io_uring_disabled is 2); run 'sysctl kernel.io_uring_disabled=0' as root"
+            "io_uring is switched off (/proc/sys/kernel/io_uring_disabled is 2); run 'sysctl \
+                kernel.io_uring_disabled=0' as root"
         }
         (_, Some(libc::EPERM)) => {
-            "io_uring is blocked by the system call filter of a container or service; for a container, run it with '--security-opt seccomp=unconfined' or a profile that allows io_uring_setup, io_uring_enter and io_uring_register; for a service, set 'SystemCallFilter=@system-service'"
+            "io_uring is blocked by the system call filter of a container or service; for a \
+                container, run it with '--security-opt seccomp=unconfined' or a profile that \
+                allows io_uring_setup, io_uring_enter and io_uring_register; for a service, set \
+                'SystemCallFilter=@system-service'"
         }
         (_, Some(libc::ENOMEM)) => {
-            "io_uring cannot lock memory; run 'ulimit -l unlimited' first, or for a service set 'LimitMEMLOCK=infinity'"
+            "io_uring cannot lock memory; run 'ulimit -l unlimited' first, or for a service set \
+                'LimitMEMLOCK=infinity'"
         }
-        _ => "Linux 6.1 or newer with io_uring is needed; 'uname -r' prints the version (a container's system call filter has the same symptom)",
+        _ => {
+            "Linux 6.1 or newer with io_uring is needed; 'uname -r' prints the version (a \
+            container's system call filter has the same symptom)"
+        }
     }
     .to_owned()
 }
@@ -341,7 +351,8 @@ impl Ring {
     pub(crate) fn register_file(&self, fd: RawFd) -> Option<u32> {
         let index = self.free_files.borrow_mut().pop()?;
         let uring = self.uring.borrow();
-        let registered = uring.as_ref().map(|uring| uring.submitter().register_files_update(index, &[fd]));
+        let registered =
+            uring.as_ref().map(|uring| uring.submitter().register_files_update(index, &[fd]));
         if matches!(registered, Some(Ok(_))) {
             return Some(index);
         }
@@ -367,7 +378,8 @@ impl Ring {
         }
         let waiting: Vec<u32> = {
             let slots = self.slots.borrow();
-            let waits = slots.slots.iter().enumerate().filter(|(_, slot)| slot.op.waits_for_the_outside());
+            let waits =
+                slots.slots.iter().enumerate().filter(|(_, slot)| slot.op.waits_for_the_outside());
             waits.map(|(index, _)| index as u32).collect()
         };
         waiting.into_iter().for_each(|index| self.cancel(index));

@@ -6,7 +6,9 @@ use crate::parking::Parking;
 use crate::ring::Ring;
 use crate::state::{MemoryState, StateDirectory};
 use crate::world::{RealWorld, now};
-use platform::{BufferPool, Env, Error, ErrorKind, Executor, Instant, Result, Schedule, StateStore};
+use platform::{
+    BufferPool, Env, Error, ErrorKind, Executor, Instant, Result, Schedule, StateStore,
+};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::path::PathBuf;
@@ -82,7 +84,9 @@ pub(crate) fn ring_of(env: &Env) -> Result<Rc<Ring>> {
             let rings = rings.borrow();
             rings.iter().find(|(owner, _)| *owner == executor).and_then(|(_, ring)| ring.upgrade())
         })
-        .ok_or_else(|| Error::new(ErrorKind::WrongKind, "this drive or stream belongs to the Linux platform"))
+        .ok_or_else(|| {
+            Error::new(ErrorKind::WrongKind, "this drive or stream belongs to the Linux platform")
+        })
 }
 
 impl Shard {
@@ -149,7 +153,9 @@ impl Shard {
         let now = now();
         let late = now.since(self.looked.replace(now));
         if late > STOOD_STILL {
-            tracing::warn!("this process did not run for {late:?}; time limits of drives exclude that time");
+            tracing::warn!(
+                "this process did not run for {late:?}; time limits of drives exclude that time"
+            );
             self.executor.stand_still(late);
         }
         now
@@ -236,7 +242,8 @@ where
             Ok(shard.run(future))
         })
         .map_err(|error| {
-            Error::new(ErrorKind::System, format!("cannot start the thread of {name}")).caused_by(error)
+            Error::new(ErrorKind::System, format!("cannot start the thread of {name}"))
+                .caused_by(error)
         })?;
     Ok(ShardHandle { thread })
 }

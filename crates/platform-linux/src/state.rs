@@ -36,14 +36,19 @@ impl StateDirectory {
         let shown = path.display();
         let lock = files.open_file(LOCK, OFlags::RDWR | OFlags::CREATE, "lock")?;
         let mut lock = lock.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("the state directory {shown} was removed; start again"))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("the state directory {shown} was removed; start again"),
+            )
         })?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let mut text = String::new();
-                let holder =
-                    lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse::<u32>().ok());
+                let holder = lock
+                    .read_to_string(&mut text)
+                    .ok()
+                    .and_then(|_| text.trim().parse::<u32>().ok());
                 let holder = holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 return Err(Error::new(
                     ErrorKind::InUse,
@@ -51,17 +56,24 @@ impl StateDirectory {
                 ));
             }
             Err(error) => {
-                return Err(system_error(error, format!("cannot lock the state directory {shown}")));
+                return Err(system_error(
+                    error,
+                    format!("cannot lock the state directory {shown}"),
+                ));
             }
         }
-        let noted = rustix::fs::ftruncate(&lock, 0)
-            .and_then(|()| rustix::io::pwrite(&lock, format!("{}\n", std::process::id()).as_bytes(), 0));
+        let noted = rustix::fs::ftruncate(&lock, 0).and_then(|()| {
+            rustix::io::pwrite(&lock, format!("{}\n", std::process::id()).as_bytes(), 0)
+        });
         match noted {
             // Only the lock matters; the number is for people. A controller starts even if the file
             // system is full.
             Ok(_) | Err(Errno::NOSPC | Errno::DQUOT) => {}
             Err(error) => {
-                return Err(system_error(error, format!("cannot write to the state directory {shown}")));
+                return Err(system_error(
+                    error,
+                    format!("cannot write to the state directory {shown}"),
+                ));
             }
         }
         Ok(StateDirectory { files: Arc::new(files), _lock: lock, worker: Worker::start()? })
@@ -70,10 +82,14 @@ impl StateDirectory {
 
 /// Accepts plain file names, except those that this module uses.
 fn check_name(name: &str) -> Result<String> {
-    let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && name != LOCK;
+    let plain =
+        !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && name != LOCK;
     match plain {
         true => Ok(name.to_owned()),
-        false => Err(Error::new(ErrorKind::BadName, format!("'{name}' is not a valid name of a state file"))),
+        false => Err(Error::new(
+            ErrorKind::BadName,
+            format!("'{name}' is not a valid name of a state file"),
+        )),
     }
 }
 
@@ -99,7 +115,8 @@ impl StateStore for StateDirectory {
         content: Vec<u8>,
     ) -> LocalFuture<'a, Result<()>> {
         Box::pin(async move {
-            let (files, name, previous) = (self.files.clone(), check_name(name)?, check_name(previous)?);
+            let (files, name, previous) =
+                (self.files.clone(), check_name(name)?, check_name(previous)?);
             self.worker.run(move || files.replace(&name, &previous, &content)).await?
         })
     }
@@ -178,7 +195,8 @@ impl StateStore for StateFolder {
         previous: &'a str,
         content: Vec<u8>,
     ) -> LocalFuture<'a, Result<()>> {
-        let replaced = || Files::open(&self.0)?.replace(&check_name(name)?, &check_name(previous)?, &content);
+        let replaced =
+            || Files::open(&self.0)?.replace(&check_name(name)?, &check_name(previous)?, &content);
         Box::pin(std::future::ready(replaced()))
     }
 
@@ -247,7 +265,11 @@ impl StateStore for MemoryState {
     fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, Result<()>> {
         Box::pin(async move {
             check_name(name)?;
-            self.content.borrow_mut().entry(name.to_owned()).or_default().extend_from_slice(&content);
+            self.content
+                .borrow_mut()
+                .entry(name.to_owned())
+                .or_default()
+                .extend_from_slice(&content);
             Ok(())
         })
     }

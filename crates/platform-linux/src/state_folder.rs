@@ -60,11 +60,16 @@ fn refused(path: &Path, why: &str) -> Error {
 impl Files {
     /// Opens an existing folder.
     pub(crate) fn open(path: &Path) -> Result<Files> {
-        let cannot =
-            |error: Errno| system_error(error, format!("cannot use the state directory {}", path.display()));
+        let cannot = |error: Errno| {
+            system_error(error, format!("cannot use the state directory {}", path.display()))
+        };
         let named = rustix::fs::lstat(path).map_err(cannot)?;
-        if FileType::from_raw_mode(named.st_mode) == FileType::Symlink && !is_trusted(named.st_uid) {
-            return Err(refused(path, &format!("is a symbolic link of another user (uid {})", named.st_uid)));
+        if FileType::from_raw_mode(named.st_mode) == FileType::Symlink && !is_trusted(named.st_uid)
+        {
+            return Err(refused(
+                path,
+                &format!("is a symbolic link of another user (uid {})", named.st_uid),
+            ));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(cannot)?;
@@ -89,7 +94,8 @@ impl Files {
         let not_ours = |is: &str| {
             let shown = self.shown(name);
             let sentence = format!(
-                "cannot {what} {shown}: it {is}; put a file of this user there, or remove it with 'rm {shown}'"
+                "cannot {what} {shown}: it {is}; put a file of this user there, or remove it with \
+                    'rm {shown}'"
             );
             Error::new(ErrorKind::Denied, sentence)
         };
@@ -132,7 +138,8 @@ impl Files {
     /// Creates a new file with that content, for this user only, and makes it durable.
     fn write_new(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
         self.unlink(name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.folder, name, flags, OWN)?);
         file.write_all(content)?;
         file.sync_all()
@@ -163,11 +170,15 @@ impl Files {
         let beside = format!(".{previous}.new");
         let failed = |error: Errno| self.failed("keep the previous version of", name)(error);
         self.unlink(&beside).map_err(failed)?;
-        if rustix::fs::linkat(&self.folder, name, &self.folder, &*beside, AtFlags::empty()).is_err() {
+        if rustix::fs::linkat(&self.folder, name, &self.folder, &*beside, AtFlags::empty()).is_err()
+        {
             // The file system has no hard links: a copy does the same, and takes space.
             let content = self.load(name)?.unwrap_or_default();
             self.write_new(&beside, &content).map_err(|error| {
-                system_error(error, format!("cannot keep the previous version of {}", self.shown(name)))
+                system_error(
+                    error,
+                    format!("cannot keep the previous version of {}", self.shown(name)),
+                )
             })?;
         }
         rustix::fs::renameat(&self.folder, &*beside, &self.folder, previous).map_err(failed)?;
@@ -206,6 +217,7 @@ impl Files {
         };
         let written = file.write_all(content).and_then(|()| file.sync_data());
         let written = written.and_then(|()| if is_new { Ok(self.sync()?) } else { Ok(()) });
-        written.map_err(|error| system_error(error, format!("cannot append to {}", self.shown(name))))
+        written
+            .map_err(|error| system_error(error, format!("cannot append to {}", self.shown(name))))
     }
 }

@@ -8,7 +8,9 @@ use crate::op::{Op, receive_now, send_now};
 use crate::ring::Ring;
 use crate::shard::ring_of;
 use platform::buffers::total_len;
-use platform::{Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource};
+use platform::{
+    Buf, Env, Io, IoError, IoErrorKind, IoOutcome, Peer, Result, Slices, Stream, StreamSource,
+};
 use rustix::net::Shutdown;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;

@@ -72,13 +72,16 @@ fn look_up_in(sys: &Path, device: u64) -> Device {
         hardware: Hardware {
             vendor: text(&behind, "vendor"),
             model: text(&behind, "model"),
-            serial: text(&behind, "serial").or_else(|| unit_serial(&behind)).or_else(|| text(disk, "serial")),
+            serial: text(&behind, "serial")
+                .or_else(|| unit_serial(&behind))
+                .or_else(|| text(disk, "serial")),
             wwn: wwn_of(disk, &behind),
             partition: part,
             backing: backing_of(disk),
             firmware: text(&behind, "firmware_rev").or_else(|| text(&behind, "rev")),
             // SES enclosures have their own identifier; the directory's name is a bus address.
-            enclosure: enclosure.and_then(|enclosure| text(enclosure, "id").or_else(|| name_of(enclosure))),
+            enclosure: enclosure
+                .and_then(|enclosure| text(enclosure, "id").or_else(|| name_of(enclosure))),
             slot: slot.and_then(|slot| {
                 let number = text(slot, "slot").filter(|number| number.parse::<u32>().is_ok());
                 number.or_else(|| name_of(slot))
@@ -144,8 +147,11 @@ fn backing_of(disk: &Path) -> Option<String> {
 /// `scsi_disk/*/cache_type` of a SCSI or ATA disk, `cache_type` of a virtio one.
 fn cache_type_of(disk: &Path, behind: &Path) -> Option<PathBuf> {
     let of_scsi = fs::read_dir(behind.join("scsi_disk")).ok();
-    let of_scsi =
-        of_scsi.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path().join("cache_type"));
+    let of_scsi = of_scsi
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| entry.path().join("cache_type"));
     of_scsi.chain([disk.join("cache_type")]).find(|file| file.exists())
 }
 
@@ -212,7 +218,10 @@ mod tests {
         tree.link("dev/block/8:17", "devices/h/6:0:3:0/block/sdb/sdb1");
         tree.link("devices/h/6:0:3:0/block/sdb/device", "devices/h/6:0:3:0");
         tree.link("devices/h/6:0:3:0/subsystem", "bus/scsi");
-        tree.link("devices/h/6:0:3:0/enclosure_device:Slot 05", "devices/h/enclosure/6:0:9:0/Slot 05");
+        tree.link(
+            "devices/h/6:0:3:0/enclosure_device:Slot 05",
+            "devices/h/enclosure/6:0:9:0/Slot 05",
+        );
         tree.file("devices/h/6:0:3:0/vendor", "SEAGATE \n");
         tree.file("devices/h/6:0:3:0/model", "ST4000NM0023    \n");
         tree.file("devices/h/6:0:3:0/rev", "0004\n");
@@ -283,7 +292,10 @@ mod tests {
         tree.file("devices/e/1:0:0:0/ArrayDevice02/slot", "-1\n");
         let disk = tree.look_up(8, 0);
         assert_eq!(disk.interface, Interface::Ata);
-        assert_eq!((disk.hardware.enclosure, disk.hardware.slot), (some("1:0:0:0"), some("ArrayDevice02")));
+        assert_eq!(
+            (disk.hardware.enclosure, disk.hardware.slot),
+            (some("1:0:0:0"), some("ArrayDevice02"))
+        );
         assert_eq!((disk.locate, disk.rotational), (None, false));
     }
 

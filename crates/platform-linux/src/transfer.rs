@@ -72,8 +72,16 @@ impl Transfer {
         offset: u64,
         total: u64,
     ) -> Transfer {
-        let mut transfer =
-            Transfer { completion, drive, work, offset, total, done: 0, bounce: None, pausing: None };
+        let mut transfer = Transfer {
+            completion,
+            drive,
+            work,
+            offset,
+            total,
+            done: 0,
+            bounce: None,
+            pausing: None,
+        };
         transfer.make_reachable();
         transfer
     }
@@ -121,7 +129,9 @@ impl Transfer {
                 (None, several) => {
                     scatter(several, *done, &mut memory.pieces);
                     let pieces = &memory.pieces;
-                    opcode::Readv::new(fd, pieces.as_ptr(), pieces.len() as u32).offset(position).build()
+                    opcode::Readv::new(fd, pieces.as_ptr(), pieces.len() as u32)
+                        .offset(position)
+                        .build()
                 }
             },
             Work::Write(slices, durability) => {

@@ -141,12 +141,14 @@ impl UblkControl {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => Error::new(
                 ErrorKind::NotFound,
                 format!(
-                    "this kernel has no {CONTROL}; run 'modprobe ublk_drv' as root, or leave out '--as ublk'"
+                    "this kernel has no {CONTROL}; run 'modprobe ublk_drv' as root, or leave out \
+                        '--as ublk'"
                 ),
             ),
             Errno::PERM | Errno::ACCESS => Error::new(
                 ErrorKind::Denied,
-                format!("the controller may not open {CONTROL}; stop it, and run 'sudo softroc serve'"),
+                format!("the controller may not open {CONTROL}; stop it, and run 'sudo softroc \
+                    serve'"),
             ),
             error => system_error(error, format!("cannot open {CONTROL}")),
         })?;
@@ -157,7 +159,8 @@ impl UblkControl {
         let features = control.features()?;
         if features & NEEDED != NEEDED {
             let sentence = format!(
-                "this kernel's ublk is too old: Linux {UBLK_SINCE} or newer is needed; leave out '--as ublk'"
+                "this kernel's ublk is too old: Linux {UBLK_SINCE} or newer is needed; leave out \
+                    '--as ublk'"
             );
             return Err(Error::new(ErrorKind::WrongKind, sentence));
         }
@@ -186,7 +189,8 @@ impl UblkControl {
         packed[8..16].copy_from_slice(&(bytes.as_mut_ptr() as u64).to_ne_bytes());
         packed[16..24].copy_from_slice(&word.to_ne_bytes());
         let op = number(direction, CONTROL_BYTES, command);
-        let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), op).cmd(packed).build();
+        let entry =
+            opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), op).cmd(packed).build();
         // SAFETY: the entry points to `bytes`, which outlives the wait below.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| Errno::BUSY)?;
@@ -210,8 +214,13 @@ impl UblkControl {
     /// # Errors
     /// Those of the kernel.
     pub fn add(&mut self, new: &NewUblk) -> Result<(u32, u16)> {
-        let refused =
-            |error| system_error(error, "the kernel does not create the ublk device; 'dmesg' may say more");
+        let refused = |error| {
+            system_error(
+                error,
+                "the kernel does not create the ublk device; 'dmesg' may \
+                say more",
+            )
+        };
         let mut info = [0; 64];
         let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &new.queues.to_ne_bytes());
@@ -257,7 +266,15 @@ impl UblkControl {
     /// Those of the kernel.
     pub fn start(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, START_DEV, index, &mut [], std::process::id().into());
-        asked.map_err(|error| system_error(error, format!("the kernel does not start ublk device {index}")))
+        asked.map_err(|error| {
+            system_error(
+                error,
+                format!(
+                    "the kernel does not start ublk device \
+            {index}"
+                ),
+            )
+        })
     }
 
     /// Assigns a waiting device to this process: its queues may be served from now on.
@@ -277,7 +294,15 @@ impl UblkControl {
     /// Those of the kernel.
     pub fn end_recovery(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, END_USER_RECOVERY, index, &mut [], std::process::id().into());
-        asked.map_err(|error| system_error(error, format!("the kernel does not resume ublk device {index}")))
+        asked.map_err(|error| {
+            system_error(
+                error,
+                format!(
+                    "the kernel does not resume ublk device \
+            {index}"
+                ),
+            )
+        })
     }
 
     /// Changes a disk's size, also while it is in use. False if this kernel cannot.
@@ -289,9 +314,15 @@ impl UblkControl {
             return Ok(false);
         }
         let asked = self.ask(3, UPDATE_SIZE, index, &mut [], size.0 / 512);
-        asked
-            .map(|()| true)
-            .map_err(|error| system_error(error, format!("the kernel does not resize ublk device {index}")))
+        asked.map(|()| true).map_err(|error| {
+            system_error(
+                error,
+                format!(
+                    "the kernel does not resize ublk device \
+                {index}"
+                ),
+            )
+        })
     }
 
     /// Removes disk and device: waits for the disk's outstanding requests. The device disappears
@@ -300,7 +331,15 @@ impl UblkControl {
     /// # Errors
     /// Those of the kernel.
     pub fn remove(&mut self, index: u32) -> Result<()> {
-        let refused = |error| system_error(error, format!("the kernel does not remove ublk device {index}"));
+        let refused = |error| {
+            system_error(
+                error,
+                format!(
+                    "the kernel does not remove ublk device \
+            {index}"
+                ),
+            )
+        };
         self.ask(3, STOP_DEV, index, &mut [], 0).map_err(refused)?;
         let removed = match self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0) {
             // Before Linux 6.9 only the blocking command exists, which waits until the last user
@@ -321,9 +360,10 @@ fn is_unknown(error: Errno) -> bool {
 /// caller, which cannot wait.
 fn remove_later(index: u32) -> rustix::io::Result<()> {
     let wait = move || {
-        let removed = UblkControl::open().map_err(|error| error.to_string()).and_then(|mut control| {
-            control.ask(3, DEL_DEV, index, &mut [], 0).map_err(|error| error.to_string())
-        });
+        let removed =
+            UblkControl::open().map_err(|error| error.to_string()).and_then(|mut control| {
+                control.ask(3, DEL_DEV, index, &mut [], 0).map_err(|error| error.to_string())
+            });
         if let Err(why) = removed {
             tracing::warn!("ublk device {index} is stopped but not removed: {why}");
         }
@@ -362,11 +402,13 @@ fn parameters(new: &NewUblk) -> [u8; 60] {
 pub fn ublk_queues(index: u32, queues: u16, depth: u16) -> Result<Vec<Box<dyn KernelQueueSource>>> {
     let path = PathBuf::from(format!("/dev/ublkc{index}"));
     let refused = |error: Errno| system_error(error, format!("cannot serve {}", path.display()));
-    let file = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
+    let file =
+        rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
     let file = Arc::new(file);
     let source = |queue| {
         let requests = Requests::map(&file, queue, depth).map_err(refused)?;
-        Ok(Box::new(UblkSource { file: file.clone(), queue, depth, requests }) as Box<dyn KernelQueueSource>)
+        Ok(Box::new(UblkSource { file: file.clone(), queue, depth, requests })
+            as Box<dyn KernelQueueSource>)
     };
     (0..queues).map(source).collect()
 }
@@ -387,8 +429,9 @@ impl Requests {
         let at = u64::from(queue) * (ROOM * REQUEST).next_multiple_of(PAGE) as u64;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let memory =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, file, at) }?;
+        let memory = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, file, at)
+        }?;
         NonNull::new(memory.cast()).map(|memory| Requests { memory, len }).ok_or(Errno::FAULT)
     }
 
@@ -483,7 +526,11 @@ impl KernelQueue for UblkQueue {
     fn take(&self, slot: u16, offset: u64, to: &mut [u8]) -> std::result::Result<(), IoError> {
         let mut done = 0;
         while done < to.len() {
-            match rustix::io::pread(&*self.file, &mut to[done..], self.data(slot, offset + done as u64)) {
+            match rustix::io::pread(
+                &*self.file,
+                &mut to[done..],
+                self.data(slot, offset + done as u64),
+            ) {
                 Ok(0) => return Err(IoError::new(IoErrorKind::Gone)),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
@@ -496,7 +543,11 @@ impl KernelQueue for UblkQueue {
     fn give(&self, slot: u16, offset: u64, from: &[u8]) -> std::result::Result<(), IoError> {
         let mut done = 0;
         while done < from.len() {
-            match rustix::io::pwrite(&*self.file, &from[done..], self.data(slot, offset + done as u64)) {
+            match rustix::io::pwrite(
+                &*self.file,
+                &from[done..],
+                self.data(slot, offset + done as u64),
+            ) {
                 Ok(0) => return Err(IoError::new(IoErrorKind::Gone)),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
@@ -511,7 +562,11 @@ impl KernelQueue for UblkQueue {
 const FORCED: u32 = 1 << 5;
 
 /// The ring entry of a queue command.
-pub(crate) fn command_entry(file: &OwnedFd, number: u32, bytes: [u8; QUEUE_BYTES as usize]) -> squeue::Entry {
+pub(crate) fn command_entry(
+    file: &OwnedFd,
+    number: u32,
+    bytes: [u8; QUEUE_BYTES as usize],
+) -> squeue::Entry {
     opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), number).cmd(bytes).build()
 }
 
@@ -537,7 +592,10 @@ mod tests {
             rotational: false,
         };
         let told = parameters(&new);
-        assert_eq!(told[8..16], [READ_ONLY as u8 | VOLATILE_CACHE as u8 | FUA as u8, 0, 0, 0, 9, 12, 16, 16]);
+        assert_eq!(
+            told[8..16],
+            [READ_ONLY as u8 | VOLATILE_CACHE as u8 | FUA as u8, 0, 0, 0, 9, 12, 16, 16]
+        );
         assert_eq!(told[24..32], (1_u64 << 21).to_ne_bytes());
         let even = parameters(&NewUblk { optimal_io: ByteCount(256 << 10), ..new });
         assert_eq!(even[14], 18);

@@ -60,7 +60,10 @@ impl Worker {
 
     /// Runs `job` on the worker's thread, without blocking the task's thread. The job runs even if
     /// the waiter is dropped.
-    pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let place = Arc::new(JobResult { state: Mutex::new(JobState::Working(None)) });
         let reporter = Reporter(place.clone());
         let lost = || Error::new(ErrorKind::System, "a worker thread failed");
@@ -85,7 +88,9 @@ impl Worker {
     }
 
     /// The same on a separate thread.
-    pub(crate) async fn run_alone<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub(crate) async fn run_alone<T: Send + 'static>(
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         Worker::start()?.run(job).await
     }
 }

@@ -11,8 +11,8 @@ use crate::shard::Settings;
 use crate::worker::Worker;
 use crate::{connect, kept, listener, other_kept};
 use platform::{
-    Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, OtherMemory, Result,
-    StateStore, StreamSource, Work, World,
+    Address, DriveSource, Instant, KeptMemory, KeptSize, Listener, LocalFuture, OtherMemory,
+    Result, StateStore, StreamSource, Work, World,
 };
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -42,7 +42,11 @@ pub(crate) struct RealWorld {
 }
 
 impl RealWorld {
-    pub(crate) fn new(ring: Rc<Ring>, state: Box<dyn StateStore>, settings: &Settings) -> RealWorld {
+    pub(crate) fn new(
+        ring: Rc<Ring>,
+        state: Box<dyn StateStore>,
+        settings: &Settings,
+    ) -> RealWorld {
         give_back_what_is_large();
         let (kept, sockets) = (settings.kept.clone(), settings.sockets.clone());
         let (random, permissions) = (Cell::new(unpredictable_seed()), settings.permissions);
@@ -97,15 +101,20 @@ impl World for RealWorld {
     fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
         let path = name.to_owned();
         Box::pin(async move {
-            let open = Worker::run_alone(move || open::open_drive(&path, Access::Writing)).await??;
+            let open =
+                Worker::run_alone(move || open::open_drive(&path, Access::Writing)).await??;
             Ok(Arc::new(FileDrive { open: Arc::new(open) }) as Arc<dyn DriveSource>)
         })
     }
 
-    fn open_drive_for_reading<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
+    fn open_drive_for_reading<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>> {
         let path = name.to_owned();
         Box::pin(async move {
-            let open = Worker::run_alone(move || open::open_drive(&path, Access::Reading)).await??;
+            let open =
+                Worker::run_alone(move || open::open_drive(&path, Access::Reading)).await??;
             Ok(Arc::new(FileDrive { open: Arc::new(open) }) as Arc<dyn DriveSource>)
         })
     }
@@ -119,7 +128,10 @@ impl World for RealWorld {
         Box::pin(listener::listen(&self.ring, address.clone(), &self.sockets, self.permissions))
     }
 
-    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(
+        &'a self,
+        address: &'a Address,
+    ) -> LocalFuture<'a, Result<Box<dyn StreamSource>>> {
         Box::pin(connect::connect(&self.ring, address.clone()))
     }
 
@@ -142,10 +154,16 @@ impl World for RealWorld {
 
     fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Vec<OtherMemory>>> {
         let (folder, name) = (self.kept.clone(), name.to_owned());
-        Box::pin(async move { Worker::run_alone(move || other_kept::list(folder.as_deref(), &name)).await? })
+        Box::pin(async move {
+            Worker::run_alone(move || other_kept::list(folder.as_deref(), &name)).await?
+        })
     }
 
-    fn forget_other_memory<'a>(&'a self, name: &'a str, other: &'a str) -> LocalFuture<'a, Result<()>> {
+    fn forget_other_memory<'a>(
+        &'a self,
+        name: &'a str,
+        other: &'a str,
+    ) -> LocalFuture<'a, Result<()>> {
         let (folder, name, other) = (self.kept.clone(), name.to_owned(), other.to_owned());
         Box::pin(async move {
             Worker::run_alone(move || other_kept::remove(folder.as_deref(), &name, &other)).await?
@@ -173,12 +191,12 @@ impl World for RealWorld {
 pub(crate) async fn resolve(host: String, port: u16) -> Result<Vec<std::net::SocketAddr>> {
     use std::net::ToSocketAddrs;
     let sentence = format!("cannot find the host '{host}'");
-    Worker::run_alone(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect)).await?.map_err(
-        |error| match system_error(error, sentence) {
+    Worker::run_alone(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect))
+        .await?
+        .map_err(|error| match system_error(error, sentence) {
             error if error.kind == platform::ErrorKind::System => {
                 platform::Error { kind: platform::ErrorKind::NotFound, ..error }
             }
             error => error,
-        },
-    )
+        })
 }

@@ -1,5 +1,9 @@
 //! Drives on real files: requests, alignment, locks and wrong paths.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -47,7 +51,8 @@ fn what_is_written_is_read_back_in_other_pieces() {
         let total = 4096 + 1536 + 8192 + 2 * MIB;
         let outcome = drive.write(ByteOffset(512), slices, Durability::Durable).await;
         assert_eq!(outcome.result.unwrap(), total);
-        let buffers = smallvec![Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(total - 512))];
+        let buffers =
+            smallvec![Buf::unpooled(ByteCount(512)), Buf::unpooled(ByteCount(total - 512))];
         let outcome = drive.read(ByteOffset(512), buffers).await;
         assert_eq!(outcome.result.unwrap(), total);
         let mut expected = a;
@@ -104,7 +109,8 @@ fn zeroed_and_trimmed_ranges_read_as_zeroes_and_their_neighbours_stay() {
         write(&drive, 0, &full).await;
         for (start, len, may_unmap) in [(4096u64, 8192u64, false), (100 * 512, 3 * 512, true)] {
             let durability = Durability::Durable;
-            let request = IoRequest::WriteZeroes { range: range(start, len), may_unmap, durability };
+            let request =
+                IoRequest::WriteZeroes { range: range(start, len), may_unmap, durability };
             drive.start(request).await.result.unwrap();
         }
         drive.trim(range(512 << 10, 64 << 10)).await.result.unwrap();
@@ -148,8 +154,11 @@ fn requests_that_cannot_be_are_refused_with_their_buffers() {
     let path = dir.file("drive");
     on_a_shard(move |env| async move {
         let drive = file_drive(&env, &path, MIB).await;
-        for (start, len) in [(MIB, 512), (MIB - 512, 1024), (100, 512), (0, 100), (u64::MAX - 511, 512)] {
-            let outcome = drive.read(ByteOffset(start), smallvec![Buf::unpooled(ByteCount(len))]).await;
+        for (start, len) in
+            [(MIB, 512), (MIB - 512, 1024), (100, 512), (0, 100), (u64::MAX - 511, 512)]
+        {
+            let outcome =
+                drive.read(ByteOffset(start), smallvec![Buf::unpooled(ByteCount(len))]).await;
             assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Invalid, "{start}+{len}");
             assert_eq!(outcome.buffers[0].len(), ByteCount(len));
         }
@@ -169,7 +178,8 @@ fn a_drive_that_shrinks_says_that_it_changed() {
     on_a_shard(move |env| async move {
         let drive = file_drive(&env, &path, MIB).await;
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
-        let outcome = drive.read(ByteOffset(MIB / 2 - 4096), smallvec![Buf::unpooled(ByteCount(8192))]).await;
+        let outcome =
+            drive.read(ByteOffset(MIB / 2 - 4096), smallvec![Buf::unpooled(ByteCount(8192))]).await;
         assert_eq!(outcome.result.unwrap_err().kind, IoErrorKind::Changed);
     });
 }
@@ -223,7 +233,8 @@ fn a_second_controller_is_locked_out_until_the_first_lets_go() {
         let error = env.world().open_drive(&path).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::InUse);
         let sentence = format!(
-            "drive {path} is in use by this process: under another name, or with outstanding operations"
+            "drive {path} is in use by this process: under another name, or with outstanding \
+                operations"
         );
         assert_eq!(error.to_string(), sentence, "the holder is this process");
         // An attachment holds the drive as well.
@@ -265,7 +276,8 @@ fn what_is_no_drive_is_refused_with_one_sentence() {
                 &empty,
                 ErrorKind::WrongKind,
                 format!(
-                    "drive {empty} is empty; make a file drive with 'softroc drive add FILE --create 1G'"
+                    "drive {empty} is empty; make a file drive with 'softroc drive add FILE \
+                        --create 1G'"
                 ),
             ),
             (
@@ -287,7 +299,10 @@ fn a_drive_file_that_does_not_fit_leaves_nothing_behind() {
     on_a_shard(move |env| async move {
         let error = env.world().create_drive(&path, ByteCount(1 << 60)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfSpace, "{error}");
-        assert!(error.to_string().contains(&path) && error.to_string().contains(" free"), "{error}");
+        assert!(
+            error.to_string().contains(&path) && error.to_string().contains(" free"),
+            "{error}"
+        );
         assert!(!std::path::Path::new(&path).exists());
         env.world().create_drive(&path, ByteCount(MIB)).await.unwrap();
         let again = env.world().create_drive(&path, ByteCount(MIB)).await.unwrap_err();

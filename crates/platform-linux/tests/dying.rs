@@ -3,7 +3,11 @@
 //! Background: the kernel destroys a ring after its process has ended. Until then the ring holds
 //! files, block devices and listening sockets. A controller that started right after another was
 //! killed found its block devices and its TCP port "in use", without a holder.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -61,7 +65,9 @@ fn start_holder(what: &str) -> (Child, String) {
     command.args(["--exact", "hold_until_killed", "--nocapture"]).env(HOLD, what);
     let mut holder = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let held = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("holding ").map(str::to_owned));
+    let held = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("holding ").map(str::to_owned));
     (holder, held.expect("it holds it"))
 }
 
@@ -80,7 +86,8 @@ fn the_port_of_a_killed_server_is_free_for_the_next_and_that_of_a_living_one_is_
         let (holder, held) = start_holder(&format!("tcp:{address} {drive}"));
         let wanted: Address = held.parse().unwrap();
         let again = wanted.clone();
-        let error = on_a_shard(|env| async move { env.world().listen(&again).await.err().unwrap() });
+        let error =
+            on_a_shard(|env| async move { env.world().listen(&again).await.err().unwrap() });
         assert_eq!(error.kind, ErrorKind::InUse, "{error}");
         // An open connection does not hold the port either.
         let _client = std::net::TcpStream::connect(&held).unwrap();
@@ -98,7 +105,8 @@ fn the_block_device_of_a_killed_controller_is_free_for_the_next_and_that_of_a_li
     let Some(device) = Loop::new(&[]) else { return };
     for _ in 0..ROUNDS {
         let (holder, held) = start_holder(&device.path);
-        let error = on_a_shard(|env| async move { env.world().open_drive(&held).await.err().unwrap() });
+        let error =
+            on_a_shard(|env| async move { env.world().open_drive(&held).await.err().unwrap() });
         assert_eq!(error.kind, ErrorKind::InUse, "{error}");
         assert!(error.to_string().contains(&format!("process {}", holder.id())), "{error}");
         kill(holder);

@@ -1,5 +1,9 @@
 //! Persistent memory: survives a kill, is exclusive, and is reserved completely or not at all.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -183,7 +187,10 @@ fn memory_of_no_words_or_no_bytes_is_memory() {
         assert_eq!((memory.words.len(), memory.bytes.len().0), (words, bytes));
         assert_eq!(memory.bytes.bytes().as_ptr() as usize % 4096, 0);
         (0..words).for_each(|word| memory.words.store(word, u64::MAX));
-        assert!(memory.bytes.bytes().iter().all(|byte| *byte == 0), "words and bytes do not overlap");
+        assert!(
+            memory.bytes.bytes().iter().all(|byte| *byte == 0),
+            "words and bytes do not overlap"
+        );
         memory.bytes.bytes_mut().fill(1);
         assert!((0..words).all(|word| memory.words.load(word) == u64::MAX));
     }
@@ -199,12 +206,17 @@ fn one_process_has_it_alone_and_a_dead_one_is_no_obstacle() {
     let error = refusal(&shm.0);
     assert_eq!(error.kind, ErrorKind::InUse);
     let expected = format!(
-        "{} is in use by another softroc serve (pid {}); stop that one, or give another folder with '--cache-folder DIR'",
+        "{} is in use by another softroc serve (pid {}); stop that one, or give another folder \
+            with '--cache-folder DIR'",
         shm.file().display(),
         holder.id()
     );
     assert_eq!(error.to_string(), expected);
-    assert_eq!(forget(&shm.0).unwrap_err().kind, ErrorKind::InUse, "no other process can remove it");
+    assert_eq!(
+        forget(&shm.0).unwrap_err().kind,
+        ErrorKind::InUse,
+        "no other process can remove it"
+    );
     kill(holder);
     assert!(made(&shm.0).was_there);
 }
@@ -230,7 +242,10 @@ fn without_room_nothing_is_made_and_the_error_says_how_much_there_is() {
         let error = take(&shm.0, Some(KeptSize::whole(1, bytes))).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfSpace);
         let text = error.to_string();
-        assert!(text.contains("not enough memory") && text.contains("give a smaller '--cache'"), "{text}");
+        assert!(
+            text.contains("not enough memory") && text.contains("give a smaller '--cache'"),
+            "{text}"
+        );
         assert!(shm.names().is_empty());
     }
     let error = take(&shm.0, Some(KeptSize::whole(1, ByteCount(1 << 50)))).unwrap_err().to_string();
@@ -243,7 +258,10 @@ fn a_folder_that_is_not_in_memory_is_refused() {
         let error = take(Path::new("/sys/softroc/cache"), size).unwrap_err();
         assert_eq!(error.kind, ErrorKind::WrongKind);
         let text = error.to_string();
-        assert!(text.contains("/sys/softroc/cache") && text.contains("'--cache-folder DIR'"), "{text}");
+        assert!(
+            text.contains("/sys/softroc/cache") && text.contains("'--cache-folder DIR'"),
+            "{text}"
+        );
     }
     let shard = Shard::new(&Settings::with_memory(ByteCount::MIB)).unwrap();
     let env = shard.env().clone();
@@ -315,7 +333,10 @@ fn what_has_the_name_and_is_no_file_of_ours_is_refused() {
     assert!(refusal(&shm.0).to_string().contains("belongs to another user (uid 65534)"));
     std::os::unix::fs::chown(&shm.0, Some(65_534), None).unwrap();
     let error = refusal(&shm.0).to_string();
-    assert!(error.contains("the cache folder") && error.contains("belongs to another user"), "{error}");
+    assert!(
+        error.contains("the cache folder") && error.contains("belongs to another user"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -381,12 +402,17 @@ fn drives_write_from_it_and_read_into_it() {
         let mut pieces = memory.bytes.carve(ByteCount(8192));
         let (mut from, into): (Buf, Buf) = (pieces.next().unwrap(), pieces.next().unwrap());
         from.bytes_mut().fill(5);
-        let written = drive.write(ByteOffset(4096), smallvec![from.freeze()], Durability::Durable).await;
+        let written =
+            drive.write(ByteOffset(4096), smallvec![from.freeze()], Durability::Durable).await;
         written.result.unwrap();
         let read = drive.read(ByteOffset(4096), smallvec![into]).await;
         assert_eq!(read.buffers[0].bytes(), [5; 8192]);
     });
-    assert_eq!(made(&shm.0).bytes.bytes()[8192..16_384], [5; 8192], "the read filled persistent memory");
+    assert_eq!(
+        made(&shm.0).bytes.bytes()[8192..16_384],
+        [5; 8192],
+        "the read filled persistent memory"
+    );
 }
 
 #[test]
@@ -403,7 +429,10 @@ struct Mount(TestDir);
 impl Mount {
     fn new(kind: &str, options: &str) -> Option<Mount> {
         let dir = TestDir::new();
-        let output = Command::new("mount").args(["-t", kind, "-o", options, "none"]).arg(dir.path()).output();
+        let output = Command::new("mount")
+            .args(["-t", kind, "-o", options, "none"])
+            .arg(dir.path())
+            .output();
         match output {
             Ok(output) if output.status.success() => Some(Mount(dir)),
             _ => {
@@ -424,8 +453,9 @@ impl Drop for Mount {
 fn a_full_file_system_is_told_and_one_without_reservations_serves() {
     if let Some(small) = Mount::new("tmpfs", "size=256k,mode=700") {
         let first = made(small.0.path());
-        let error =
-            with_folder(small.0.path(), async |env| env.world().kept_memory("second", Some(SIZE)).await);
+        let error = with_folder(small.0.path(), async |env| {
+            env.world().kept_memory("second", Some(SIZE)).await
+        });
         let text = error.unwrap_err().to_string();
         assert!(text.contains("136 KiB needed, 120 KiB free"), "{text}");
         let names = std::fs::read_dir(small.0.path()).unwrap().count();

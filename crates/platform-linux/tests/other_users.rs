@@ -1,7 +1,11 @@
 //! Attacks by other users of the computer: links, files and folders of theirs, and renames. They
 //! are refused by name, and the target of a link stays unchanged. The other user is the owner of a
 //! file that root gives away, or one that root becomes.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -60,7 +64,8 @@ fn links_in_the_state_directory_are_not_followed() {
     let (state, outside) = (dir.path().join("state"), dir.path().join("outside"));
     let shard = Shard::new(&with_state(&state)).unwrap();
     std::fs::write(&outside, "precious").unwrap();
-    for name in ["read", "appended", "stored", "replaced", ".stored.new", ".replaced.previous.new"] {
+    for name in ["read", "appended", "stored", "replaced", ".stored.new", ".replaced.previous.new"]
+    {
         symlink(&outside, state.join(name)).unwrap();
     }
     let env = shard.env().clone();
@@ -98,7 +103,8 @@ fn a_state_directory_that_others_can_change_is_refused() {
     assert_eq!(mode(&state), 0o700);
     for (others, text) in [(0o720, "mode 0720"), (0o702, "mode 0702"), (0o1777, "mode 1777")] {
         set_mode(&state, others);
-        let ways = ["made/state can be written by other users", text, "chmod go-w", "'--state DIR'"];
+        let ways =
+            ["made/state can be written by other users", text, "chmod go-w", "'--state DIR'"];
         says(&refused_state(&state), ErrorKind::Denied, &ways);
         says(&StateFolder::new(&state).write("x", b"").unwrap_err(), ErrorKind::Denied, &ways);
     }
@@ -109,7 +115,11 @@ fn a_state_directory_that_others_can_change_is_refused() {
     if !give_away(&link) {
         return;
     }
-    says(&refused_state(&link), ErrorKind::Denied, &["link is a symbolic link of another user (uid 65534)"]);
+    says(
+        &refused_state(&link),
+        ErrorKind::Denied,
+        &["link is a symbolic link of another user (uid 65534)"],
+    );
     assert!(give_away(&state));
     let theirs = ["belongs to another user (uid 65534; expected uid 0 or root)", "chown -R 0 "];
     says(&refused_state(&state), ErrorKind::Denied, &theirs);
@@ -125,7 +135,8 @@ struct Shm(PathBuf);
 
 impl Shm {
     fn new(name: &str) -> Shm {
-        let path = PathBuf::from(format!("/dev/shm/platform-linux-others-{name}-{}", std::process::id()));
+        let path =
+            PathBuf::from(format!("/dev/shm/platform-linux-others-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Shm(path)
     }
@@ -187,7 +198,8 @@ fn memory_is_kept_where_no_other_user_can_rename_it() {
     set_mode(&own, 0o1777);
     says(&refused_memory(&own), ErrorKind::Denied, &["mode 1777"]);
     set_mode(&own, 0o700);
-    std::fs::set_permissions(own.join("cache.kept"), std::fs::Permissions::from_mode(0o660)).unwrap();
+    std::fs::set_permissions(own.join("cache.kept"), std::fs::Permissions::from_mode(0o660))
+        .unwrap();
     says(
         &take(&own).unwrap_err(),
         ErrorKind::Denied,
@@ -209,7 +221,8 @@ fn memory_is_not_taken_over_from_another_user() {
     // The owner of a folder may rename all folders in it.
     let moved = Command::new("mv").arg(&own).arg(base.join("moved")).uid(OTHER).gid(OTHER).status();
     assert!(moved.unwrap().success());
-    let theirs = format!("{} belongs to another user (uid 65534; expected uid 0 or root)", base.display());
+    let theirs =
+        format!("{} belongs to another user (uid 65534; expected uid 0 or root)", base.display());
     says(&refused_memory(&own), ErrorKind::Denied, &[&theirs, "'--cache-folder DIR'"]);
     let listed = with_kept(&own, async |env| env.world().other_memories("cache").await);
     let Err(error) = listed else { panic!("it is refused") };
@@ -232,7 +245,8 @@ fn memory_is_not_taken_over_from_another_user() {
     says(&error, ErrorKind::Denied, &["link is a symbolic link of another user (uid 65534)"]);
     // A folder of another user next to this one is not listed.
     assert!(!take(&base.join("other")).unwrap(), "it is new");
-    let list = || with_kept(&base.join("own"), async |env| env.world().other_memories("cache").await);
+    let list =
+        || with_kept(&base.join("own"), async |env| env.world().other_memories("cache").await);
     assert_eq!(list().unwrap().len(), 1);
     assert!(give_away(&base.join("other")));
     assert_eq!(list().unwrap().len(), 0);
@@ -244,7 +258,8 @@ fn sockets_are_this_users_alone_unless_others_are_let_in() {
     let path = dir.file("socket");
     let made = |permissions| {
         let address = Address::Unix(path.clone());
-        let shard = Shard::new(&Settings { permissions, ..Settings::with_memory(ByteCount::MIB) }).unwrap();
+        let shard =
+            Shard::new(&Settings { permissions, ..Settings::with_memory(ByteCount::MIB) }).unwrap();
         let env = shard.env().clone();
         shard.run(async move {
             let listener = env.world().listen(&address).await.unwrap();
@@ -263,7 +278,11 @@ fn sockets_are_this_users_alone_unless_others_are_let_in() {
         return;
     }
     let error = listen_unix(&path, SocketPermissions::default()).err().unwrap();
-    says(&error, ErrorKind::Denied, &["belongs to another user (uid 65534)", &format!("'rm {path}'")]);
+    says(
+        &error,
+        ErrorKind::Denied,
+        &["belongs to another user (uid 65534)", &format!("'rm {path}'")],
+    );
     assert_eq!(std::fs::symlink_metadata(&path).unwrap().uid(), OTHER);
     chown(&path, Some(0), Some(0)).unwrap();
     let grouped = made(SocketPermissions { mode: 0o660, group: Some(OTHER) });

@@ -1,5 +1,9 @@
 //! Time, time limits and messages between threads.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -122,8 +126,11 @@ fn a_nearer_deadline_takes_the_place_of_a_farther_one_that_the_shard_sleeps_by()
 
 #[test]
 fn a_panic_in_a_shard_goes_on_where_it_is_joined() {
-    let shard = spawn_shard("doomed", settings(), |_| async { std::panic::panic_any("on purpose") }).unwrap();
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.join())).unwrap_err();
+    let shard =
+        spawn_shard("doomed", settings(), |_| async { std::panic::panic_any("on purpose") })
+            .unwrap();
+    let panic =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.join())).unwrap_err();
     assert_eq!(*panic.downcast_ref::<&str>().unwrap(), "on purpose");
 }
 

@@ -1,5 +1,9 @@
 //! The state directory: survives restarts, one controller at a time.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 
@@ -90,7 +94,10 @@ fn a_file_that_is_replaced_keeps_its_previous_version() {
         let load = async |name: &'static str| state.load(name).await.unwrap().map(|bytes| bytes[0]);
         for (version, before) in [(1, None), (2, Some(1)), (3, Some(2))] {
             state.replace("config", "config.previous", vec![version]).await.unwrap();
-            assert_eq!((load("config").await, load("config.previous").await), (Some(version), before));
+            assert_eq!(
+                (load("config").await, load("config.previous").await),
+                (Some(version), before)
+            );
         }
         // Without a current file the previous version stays.
         assert!(state.set_aside("config", "config.unreadable-1").await.unwrap());
@@ -98,7 +105,10 @@ fn a_file_that_is_replaced_keeps_its_previous_version() {
         assert_eq!((load("config").await, load("config.previous").await), (Some(4), Some(2)));
         std::fs::create_dir(beside.join("other")).unwrap();
         assert!(state.load("other").await.is_err());
-        assert!(!state.set_aside("other", "config.unreadable-1").await.unwrap(), "that name is taken");
+        assert!(
+            !state.set_aside("other", "config.unreadable-1").await.unwrap(),
+            "that name is taken"
+        );
         assert!(state.set_aside("other", "other.unreadable-1").await.unwrap());
         assert_eq!(state.load("other").await.unwrap(), None);
         assert_eq!(load("config.unreadable-1").await, Some(3));

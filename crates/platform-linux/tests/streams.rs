@@ -1,5 +1,9 @@
 //! Sockets: echo over both kinds, ends of connections, leftover files of ended servers.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 mod common;
 

@@ -278,7 +278,11 @@ impl SimHandle {
     }
 
     /// The same for one process, which has a processor of its own.
-    pub fn charge_process_by(&self, process: ProcessId, charge: impl Fn(Work) -> Duration + 'static) {
+    pub fn charge_process_by(
+        &self,
+        process: ProcessId,
+        charge: impl Fn(Work) -> Duration + 'static,
+    ) {
         let mut charges = self.core.charges.borrow_mut();
         charges.own.retain(|(of, _)| *of != process.number());
         charges.own.push((process.number(), Rc::new(charge)));

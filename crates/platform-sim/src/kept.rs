@@ -17,7 +17,9 @@ use crate::rng::Rng;
 use crate::state::check;
 use crate::trace::TraceEvent;
 use platform::buffers::ALIGNMENT;
-use platform::{Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, OtherMemory, Words};
+use platform::{
+    Buf, Error, ErrorKind, KeptMemory, KeptSize, KeptSpace, LocalFuture, OtherMemory, Words,
+};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -42,7 +44,8 @@ unsafe impl Sync for Bytes {}
 
 impl Bytes {
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(1), ALIGNMENT).expect("memory of a model is far below isize::MAX")
+        Layout::from_size_align(len.max(1), ALIGNMENT)
+            .expect("memory of a model is far below isize::MAX")
     }
 
     fn zero(len: usize) -> Bytes {
@@ -120,9 +123,9 @@ impl SharedMemory {
         // atomics.
         let words = unsafe { Words::over(first, memory.words.len(), self.clone()) };
         let bytes = match &memory.bytes {
-            // SAFETY: the allocation lives as long as `SharedMemory`. A memory has one of these at a
-            // time (`PersistentMemories::take`), which makes one buffer; `Bytes::copy` reads between
-            // the steps of its owner.
+            // SAFETY: the allocation lives as long as `SharedMemory`. A memory has one of these at
+            // a time (`PersistentMemories::take`), which makes one buffer; `Bytes::copy` reads
+            // between the steps of its owner.
             Some(bytes) => unsafe { Buf::over(bytes.memory, memory.size.bytes, self.clone()) },
             None => Buf::hollow(memory.size.bytes),
         };
@@ -242,7 +245,11 @@ impl PersistentMemories {
     }
 
     fn place(&self, process: u64) -> MemoryOwner {
-        if process == self.main_process { MemoryOwner::Machine } else { MemoryOwner::Elsewhere(process) }
+        if process == self.main_process {
+            MemoryOwner::Machine
+        } else {
+            MemoryOwner::Elsewhere(process)
+        }
     }
 
     pub fn boot_of(&self, process: u64) -> u128 {
@@ -258,7 +265,8 @@ impl PersistentMemories {
     pub fn process_died(&mut self, process: u64) {
         match self.place(process) {
             MemoryOwner::Machine => {
-                let mine = self.named.iter_mut().filter(|((place, _), _)| *place == MemoryOwner::Machine);
+                let mine =
+                    self.named.iter_mut().filter(|((place, _), _)| *place == MemoryOwner::Machine);
                 for (_, named) in mine.filter(|(_, named)| named.hold.strong_count() > 0) {
                     *named = Named { memory: Arc::new(named.memory.copy()), hold: Weak::new() };
                 }
@@ -281,9 +289,13 @@ impl PersistentMemories {
     fn used(&mut self, place: MemoryOwner) -> u64 {
         self.forgotten.retain(|(_, memory)| memory.strong_count() > 0);
         let forgotten = self.forgotten.iter().filter(|(at, _)| *at == place);
-        let forgotten = forgotten.filter_map(|(_, memory)| memory.upgrade()).map(|memory| memory.takes());
-        let named =
-            self.named.iter().filter(|((at, _), _)| *at == place).map(|(_, named)| named.memory.takes());
+        let forgotten =
+            forgotten.filter_map(|(_, memory)| memory.upgrade()).map(|memory| memory.takes());
+        let named = self
+            .named
+            .iter()
+            .filter(|((at, _), _)| *at == place)
+            .map(|(_, named)| named.memory.takes());
         forgotten.chain(named).fold(0, u64::saturating_add)
     }
 
@@ -313,7 +325,8 @@ impl PersistentMemories {
         }
         let free = ByteCount(space.0.saturating_sub(used));
         let sentence = format!(
-            "no space for persistent memory '{name}': {more} needed, {free} free; give a smaller '--cache'"
+            "no space for persistent memory '{name}': {more} needed, {free} free; give a smaller \
+                '--cache'"
         );
         Err(Error::new(ErrorKind::OutOfSpace, sentence))
     }
@@ -356,7 +369,10 @@ impl PersistentMemories {
 
     /// The machine's memory except that of `name`, which belongs to the main process.
     pub fn others(&self, name: &str) -> Vec<OtherMemory> {
-        let mine = self.named.iter().filter(|((place, of), _)| *place == MemoryOwner::Machine && of != name);
+        let mine = self
+            .named
+            .iter()
+            .filter(|((place, of), _)| *place == MemoryOwner::Machine && of != name);
         let other = mine.map(|((_, name), named)| {
             let words = named.memory.words.iter();
             let words = words.map(|word| word.load(Ordering::Acquire)).collect();

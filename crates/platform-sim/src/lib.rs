@@ -43,7 +43,8 @@ pub use crate::core::{Actor, SimHandle, SimId};
 pub use drive::{DriveImage, DriveStats, FaultKind, Paced, Pacer, SimDrive, StrayWrite};
 pub use kept::KeptImage;
 pub use options::{
-    Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed, Unwritten,
+    Costs, DriveFaults, DriveOptions, Latency, NetworkOptions, Order, SimOptions, Trimmed,
+    Unwritten,
 };
 pub use rng::Rng;
 pub use sim::{ProcessId, Sim, Step};

@@ -185,7 +185,8 @@ impl Connection {
             returns[0].received = inward.receiving.take().map(|receiving| (receiving, 0));
             let mut outward = self.pipes[1 - end].borrow_mut();
             outward.sender_closed = true;
-            returns[1].sent = outward.sending.take().map(|sending| (sending.completion, Err(BROKEN_PIPE)));
+            returns[1].sent =
+                outward.sending.take().map(|sending| (sending.completion, Err(BROKEN_PIPE)));
         }
         returns.into_iter().for_each(Returns::deliver);
         self.kick(core, end);
@@ -309,11 +310,16 @@ pub(crate) struct Network {
 }
 
 /// Starts a listener of a process.
-pub(crate) fn listen(core: &Rc<Core>, address: &Address, process: u64) -> platform::Result<Rc<dyn Listener>> {
+pub(crate) fn listen(
+    core: &Rc<Core>,
+    address: &Address,
+    process: u64,
+) -> platform::Result<Rc<dyn Listener>> {
     let mut network = core.network.borrow_mut();
     let mut address = address.clone();
     if let Address::Tcp { host, port: port @ 0 } = &mut address {
-        let taken = |port| network.listeners.contains_key(&Address::Tcp { host: host.clone(), port });
+        let taken =
+            |port| network.listeners.contains_key(&Address::Tcp { host: host.clone(), port });
         *port = (FIRST_FREE_PORT..=u16::MAX)
             .find(|port| !taken(*port))
             .ok_or_else(|| Error::new(ErrorKind::InUse, format!("no port of {host} is free")))?;
@@ -337,13 +343,20 @@ pub(crate) async fn connect(
 ) -> platform::Result<Box<dyn StreamSource>> {
     let delay = {
         let network = core.network.borrow();
-        core.options.network.latency.draw(&mut core.rng("connect", &network.next_connection.to_string()))
+        core.options
+            .network
+            .latency
+            .draw(&mut core.rng("connect", &network.next_connection.to_string()))
     };
     core.wait(delay).await;
     let mut network = core.network.borrow_mut();
     let network = &mut *network;
-    let refused =
-        || Error::new(ErrorKind::Unreachable, format!("no server listens on {address}; check that it runs"));
+    let refused = || {
+        Error::new(
+            ErrorKind::Unreachable,
+            format!("no server listens on {address}; check that it runs"),
+        )
+    };
     let listening = network.listeners.get_mut(address).ok_or_else(refused)?;
     if listening.waiting.len() >= BACKLOG {
         return Err(refused());
@@ -385,7 +398,8 @@ pub(crate) fn process_died(core: &Rc<Core>, process: u64) {
             .filter(|(_, listening)| listening.process == process)
             .map(|(address, _)| address.clone())
             .collect();
-        let refused = addresses.iter().filter_map(|address| network.listeners.remove(address)).collect();
+        let refused =
+            addresses.iter().filter_map(|address| network.listeners.remove(address)).collect();
         (network.connections.values().cloned().collect(), refused)
     };
     // Dropped without a borrow: unaccepted streams close themselves.
@@ -410,13 +424,15 @@ impl Listener for SimListener {
         Box::pin(poll_fn(|context| {
             let mut network = self.core.network.borrow_mut();
             match network.listeners.get_mut(&self.address) {
-                Some(listening) if listening.process == self.process => match listening.waiting.pop_front() {
-                    Some(source) => Poll::Ready(Ok(Box::new(source) as Box<dyn StreamSource>)),
-                    None => {
-                        listening.acceptor = Some(context.waker().clone());
-                        Poll::Pending
+                Some(listening) if listening.process == self.process => {
+                    match listening.waiting.pop_front() {
+                        Some(source) => Poll::Ready(Ok(Box::new(source) as Box<dyn StreamSource>)),
+                        None => {
+                            listening.acceptor = Some(context.waker().clone());
+                            Poll::Pending
+                        }
                     }
-                },
+                }
                 _ => Poll::Ready(Err(Error::new(
                     ErrorKind::System,
                     format!("the listener on {} was closed", self.address),

@@ -97,8 +97,9 @@ pub struct Costs {
 impl Costs {
     /// The time `work` takes.
     pub fn of(&self, work: Work) -> Duration {
-        let per_kib =
-            |ps: u64, bytes: ByteCount| (u128::from(ps) * u128::from(bytes.0) / (1024 * 1000)) as u64;
+        let per_kib = |ps: u64, bytes: ByteCount| {
+            (u128::from(ps) * u128::from(bytes.0) / (1024 * 1000)) as u64
+        };
         Duration::from_nanos(match work {
             Work::HostRequest => self.host_request_ns,
             Work::DriveRequest => self.drive_request_ns,
@@ -152,7 +153,11 @@ pub struct NetworkOptions {
 
 impl Default for NetworkOptions {
     fn default() -> NetworkOptions {
-        NetworkOptions { latency: Latency::range_us(1, 50), buffer: ByteCount(64 << 10), fragments: true }
+        NetworkOptions {
+            latency: Latency::range_us(1, 50),
+            buffer: ByteCount(64 << 10),
+            fragments: true,
+        }
     }
 }
 

@@ -302,7 +302,8 @@ impl Sim {
         if self.events() - self.events_at_jump >= self.core.options.steps_per_instant {
             return Some(StallKind::Spinning);
         }
-        if self.events() - self.core.progress_at.get() >= self.core.options.events_without_progress {
+        if self.events() - self.core.progress_at.get() >= self.core.options.events_without_progress
+        {
             return Some(StallKind::NoProgress);
         }
         (self.now() > self.latest).then_some(StallKind::TimeLimit)
@@ -416,7 +417,9 @@ impl Sim {
     /// limit of virtual time.
     fn quiet_until(&self, until: Instant) -> Option<Instant> {
         if let [only] = &self.executors[..] {
-            return Some(until.min(self.latest).min(Instant { ns: only.quiet_until().ns.checked_sub(1)? }));
+            return Some(
+                until.min(self.latest).min(Instant { ns: only.quiet_until().ns.checked_sub(1)? }),
+            );
         }
         self.executors.iter().try_fold(until.min(self.latest), |soonest, executor| {
             Some(soonest.min(Instant { ns: executor.quiet_until().ns.checked_sub(1)? }))
@@ -428,7 +431,11 @@ impl Sim {
         let timers = self.executors.iter().filter_map(|executor| executor.next_deadline());
         let soonest = timers.chain(self.core.next_due()).filter(|at| *at <= until).min();
         let bound = soonest.unwrap_or(until);
-        self.executors.iter().filter_map(|executor| executor.next_expiry(bound)).chain(soonest).min()
+        self.executors
+            .iter()
+            .filter_map(|executor| executor.next_expiry(bound))
+            .chain(soonest)
+            .min()
     }
 
     fn note_jump(&mut self, to: Instant) {
@@ -466,7 +473,12 @@ impl Sim {
 
     /// Adds a new drive with the content of `image`. The options must be those of the image's
     /// drive.
-    pub fn add_drive_with(&mut self, name: &str, options: DriveOptions, image: &DriveImage) -> SimDrive {
+    pub fn add_drive_with(
+        &mut self,
+        name: &str,
+        options: DriveOptions,
+        image: &DriveImage,
+    ) -> SimDrive {
         let drive = self.add_drive(name, options);
         drive.restore(image);
         drive

@@ -72,7 +72,8 @@ impl StateFiles {
 
     /// Why a change of that name fails.
     fn refusal(&self, name: &str, change: &StateChange) -> Option<Error> {
-        let why = self.unreadable.get(name).filter(|_| !matches!(change, StateChange::SetAside(_)))?;
+        let why =
+            self.unreadable.get(name).filter(|_| !matches!(change, StateChange::SetAside(_)))?;
         Some(Error::new(ErrorKind::Denied, format!("cannot store '{name}': {why}")))
     }
 
@@ -171,7 +172,9 @@ impl SimState {
             let fails = takes_room && state.failures > 0;
             state.failures = state.failures.saturating_sub(u64::from(takes_room));
             if !fails {
-                state.pending.insert(key, Pending { process: self.process, name: name.to_owned(), change });
+                state
+                    .pending
+                    .insert(key, Pending { process: self.process, name: name.to_owned(), change });
             }
             (key, self.core.options.state_latency.draw(&mut state.rng), fails)
         };
@@ -203,13 +206,19 @@ impl StateStore for SimState {
             check(name)?;
             let state = self.core.state.borrow();
             match state.unreadable.get(name) {
-                Some(why) => Err(Error::new(ErrorKind::Denied, format!("cannot read '{name}': {why}"))),
+                Some(why) => {
+                    Err(Error::new(ErrorKind::Denied, format!("cannot read '{name}': {why}")))
+                }
                 None => Ok(state.files.get(name).cloned()),
             }
         })
     }
 
-    fn store<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
+    fn store<'a>(
+        &'a self,
+        name: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(self.change(name, StateChange::Store(content)))
     }
 
@@ -222,7 +231,11 @@ impl StateStore for SimState {
         Box::pin(self.change(name, StateChange::Replace { content, previous: previous.to_owned() }))
     }
 
-    fn set_aside<'a>(&'a self, name: &'a str, aside: &'a str) -> LocalFuture<'a, platform::Result<bool>> {
+    fn set_aside<'a>(
+        &'a self,
+        name: &'a str,
+        aside: &'a str,
+    ) -> LocalFuture<'a, platform::Result<bool>> {
         Box::pin(async move {
             check(aside)?;
             if self.core.state.borrow().has(aside) {
@@ -232,7 +245,11 @@ impl StateStore for SimState {
         })
     }
 
-    fn append<'a>(&'a self, name: &'a str, content: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
+    fn append<'a>(
+        &'a self,
+        name: &'a str,
+        content: Vec<u8>,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(self.change(name, StateChange::Append(content)))
     }
 }

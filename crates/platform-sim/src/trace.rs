@@ -84,7 +84,9 @@ impl fmt::Display for TraceRecord<'_> {
                 write!(f, "{drive}: {operation} {range:?} {kind:?}")
             }
             TraceEvent::Drive { drive, name } => write!(f, "{drive}: {name}"),
-            TraceEvent::Delivered { connection, bytes } => write!(f, "stream {connection}: {bytes} bytes"),
+            TraceEvent::Delivered { connection, bytes } => {
+                write!(f, "stream {connection}: {bytes} bytes")
+            }
             TraceEvent::Process { process, name } => write!(f, "process {process}: {name}"),
         }
     }
@@ -119,7 +121,9 @@ impl Trace {
                 hash.number(a);
                 hash.number(b);
             }
-            TraceEvent::Started { drive, operation, range } => fold_operation(hash, drive, operation, range),
+            TraceEvent::Started { drive, operation, range } => {
+                fold_operation(hash, drive, operation, range)
+            }
             TraceEvent::Returned { drive, operation, range, result } => {
                 fold_operation(hash, drive, operation, range);
                 hash.number(match result {

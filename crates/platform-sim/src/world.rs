@@ -48,7 +48,8 @@ impl SimWorld {
             return Err(Error::new(
                 ErrorKind::BadName,
                 format!(
-                    "a drive file of {} bytes cannot be made; give a whole number of 512-byte sectors, such as 1G",
+                    "a drive file of {} bytes cannot be made; give a whole number of 512-byte \
+                        sectors, such as 1G",
                     size.0
                 ),
             ));
@@ -93,7 +94,10 @@ impl World for SimWorld {
         model.map_or_else(|| self.core.options.costs.of(work), |charge| charge(work))
     }
 
-    fn open_drive<'a>(&'a self, name: &'a str) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async move { self.open(name) })
     }
 
@@ -104,11 +108,18 @@ impl World for SimWorld {
         Box::pin(async move { self.open(name) })
     }
 
-    fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, platform::Result<()>> {
+    fn create_drive<'a>(
+        &'a self,
+        name: &'a str,
+        size: ByteCount,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async move { self.create(name, size) })
     }
 
-    fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
+    fn listen<'a>(
+        &'a self,
+        address: &'a Address,
+    ) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
         Box::pin(async move { network::listen(&self.core, address, self.process) })
     }
 
@@ -131,7 +142,10 @@ impl World for SimWorld {
         Box::pin(kept::forget(&self.core, self.process, name))
     }
 
-    fn other_memories<'a>(&'a self, name: &'a str) -> LocalFuture<'a, platform::Result<Vec<OtherMemory>>> {
+    fn other_memories<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalFuture<'a, platform::Result<Vec<OtherMemory>>> {
         Box::pin(async move { Ok(self.core.kept.borrow().others(name)) })
     }
 

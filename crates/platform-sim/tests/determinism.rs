@@ -59,7 +59,9 @@ fn start_tasks(env: &Env, drive: &'static str) {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for order in [Order::Fifo, Order::Shuffled] {
-        for (seed, faults) in (0..5).flat_map(|seed| [(seed, DriveFaults::default()), (seed, ailing())]) {
+        for (seed, faults) in
+            (0..5).flat_map(|seed| [(seed, DriveFaults::default()), (seed, ailing())])
+        {
             let (first, second) = (busy_run(seed, order, faults), busy_run(seed, order, faults));
             assert!(first.2.len() > 500, "{} lines", first.2.len());
             assert_eq!(first, second);
@@ -87,8 +89,13 @@ fn ailing() -> DriveFaults {
 fn every_kind_of_fault_comes_and_no_other_drive_notices() {
     let (plain, ailing) =
         (busy_run(1, Order::Fifo, DriveFaults::default()), busy_run(1, Order::Fifo, ailing()));
-    for name in ["rots by itself", "medium error by itself", "loses a write", "misdirects a write", "Medium"]
-    {
+    for name in [
+        "rots by itself",
+        "medium error by itself",
+        "loses a write",
+        "misdirects a write",
+        "Medium",
+    ] {
         assert!(ailing.2.iter().any(|line| line.contains(name)), "{name}");
         assert!(!plain.2.iter().any(|line| line.contains(name)), "{name}");
     }
@@ -127,7 +134,9 @@ fn a_note_more_or_a_draw_more_changes_the_hash_but_not_what_drives_do() {
         drive.power_cut();
         (
             sim.now(),
-            (0..20).map(|at| drive.peek(units::ByteOffset(at * 4096), ByteCount(4096))).collect::<Vec<_>>(),
+            (0..20)
+                .map(|at| drive.peek(units::ByteOffset(at * 4096), ByteCount(4096)))
+                .collect::<Vec<_>>(),
             sim.hash(),
         )
     };

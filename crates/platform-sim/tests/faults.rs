@@ -16,7 +16,10 @@ fn sim_with(seed: u64, faults: DriveFaults) -> (Sim, SimDrive) {
 }
 
 /// Runs `body` on the drive, and returns its result.
-fn on<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, body: impl FnOnce(Env) -> F) -> T {
+fn on<T: 'static, F: Future<Output = T> + 'static>(
+    sim: &mut Sim,
+    body: impl FnOnce(Env) -> F,
+) -> T {
     let future = body(sim.env());
     sim.run(future).expect("it gets done")
 }
@@ -46,7 +49,9 @@ fn sectors_become_unreadable_over_time_where_they_may_and_are_healed_by_writing(
     sim.run_until_idle().expect("ageing keeps no task awake");
     let found = drive.faults();
     assert!((10..=40).contains(&found.len()), "about one in an hour: {}", found.len());
-    assert!(found.iter().all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Unreadable));
+    assert!(
+        found.iter().all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Unreadable)
+    );
     assert!(found.iter().any(|(place, _)| place.len.0 > SECTOR), "some are runs");
     assert_eq!(
         drive.read_true(ByteOffset(0), ByteCount::MIB),
@@ -105,7 +110,11 @@ fn a_lost_write_is_acknowledged_and_its_place_reads_as_before() {
             write(&drive, 4096, &[2; 4096], durability).await.unwrap();
             flush(&drive).await.unwrap();
             assert_eq!(read(&drive, 4096, 4096).await.unwrap(), [1; 4096]);
-            assert_eq!(read(&drive, 0, 512).await.unwrap(), [5; 512], "another address is not affected");
+            assert_eq!(
+                read(&drive, 0, 512).await.unwrap(),
+                [5; 512],
+                "another address is not affected"
+            );
         });
         assert_eq!(drive.read_true(ByteOffset(4096), ByteCount(4096)), [2; 4096]);
         assert_eq!(
@@ -113,7 +122,11 @@ fn a_lost_write_is_acknowledged_and_its_place_reads_as_before() {
             (vec![(range(4096, 4096), FaultKind::Silent)], 1)
         );
         drive.power_cut();
-        assert_eq!(drive.peek(ByteOffset(4096), ByteCount(4096)).unwrap(), [1; 4096], "it is lost for good");
+        assert_eq!(
+            drive.peek(ByteOffset(4096), ByteCount(4096)).unwrap(),
+            [1; 4096],
+            "it is lost for good"
+        );
         on(&mut sim, |env| async move {
             let drive = open(&env, "a").await;
             write(&drive, 4096, &[3; 512], Durability::Durable).await.unwrap();
@@ -126,7 +139,8 @@ fn a_lost_write_is_acknowledged_and_its_place_reads_as_before() {
 }
 
 #[test]
-fn a_lost_write_of_what_was_there_already_is_no_fault_and_one_over_an_unreadable_sector_heals_nothing() {
+fn a_lost_write_of_what_was_there_already_is_no_fault_and_one_over_an_unreadable_sector_heals_nothing()
+ {
     let (mut sim, drive) = sim_with(2, DriveFaults::default());
     on(&mut sim, |env| async move {
         let drive = open(&env, "a").await;
@@ -186,13 +200,21 @@ fn a_misdirected_write_spoils_two_places() {
         assert_eq!(drive.peek(place.start, place.len).unwrap(), [9; 2048]);
         assert_eq!(drive.read_true(place.start, place.len), [4; 2048]);
         let faults = drive.faults();
-        assert!(faults.iter().all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Silent));
+        assert!(
+            faults
+                .iter()
+                .all(|(place, kind)| within.contains(*place) && *kind == FaultKind::Silent)
+        );
         let bytes: u64 = faults.iter().map(|(place, _)| place.len.0).sum();
         assert_eq!(bytes, 4096, "its range and the misdirected one: {faults:?}");
         let said = drive.peek(ByteOffset(0), ByteCount(256 << 10)).unwrap();
         assert_eq!(said.iter().filter(|byte| **byte == 4).count(), 2048);
         let all = drive.read_true(ByteOffset(0), ByteCount(256 << 10));
-        assert_eq!(all.iter().filter(|byte| **byte == 4).count(), 2048, "the true content has it once");
+        assert_eq!(
+            all.iter().filter(|byte| **byte == 4).count(),
+            2048,
+            "the true content has it once"
+        );
     }
 }
 
@@ -218,7 +240,8 @@ fn one_write_in_so_many_goes_astray() {
 #[test]
 fn blocks_that_cannot_be_written_are_always_the_same() {
     let within = range(0, 512 << 10);
-    let faults = DriveFaults { within: Some(within), unwritable_one_in: 64, ..DriveFaults::default() };
+    let faults =
+        DriveFaults { within: Some(within), unwritable_one_in: 64, ..DriveFaults::default() };
     let (mut sim, drive) = sim_with(4, faults);
     let bad = on(&mut sim, |env| async move {
         let drive = open(&env, "a").await;
@@ -238,7 +261,10 @@ fn blocks_that_cannot_be_written_are_always_the_same() {
         }
         // A longer write that touches one of them fails too, and so does zeroing.
         let start = bad[0][0] / 8 * 4096;
-        assert_eq!(write(&drive, start, &[2; 4096], Durability::Cached).await, Err(IoErrorKind::Medium));
+        assert_eq!(
+            write(&drive, start, &[2; 4096], Durability::Cached).await,
+            Err(IoErrorKind::Medium)
+        );
         let (range, durability) = (range(start, 4096), Durability::Cached);
         let zeroes = platform::IoRequest::WriteZeroes { range, may_unmap: false, durability };
         assert_eq!(drive.start(zeroes).await.result.unwrap_err().kind, IoErrorKind::Medium);
@@ -290,13 +316,15 @@ fn a_drive_is_slow_for_good_or_for_a_while() {
 #[test]
 fn a_drive_tells_its_health_by_its_script_and_shows_its_light() {
     let mut sim = Sim::new(SimOptions::seeded(8));
-    let hardware = Hardware { enclosure: Some("E1".into()), slot: Some("4".into()), ..Hardware::default() };
+    let hardware =
+        Hardware { enclosure: Some("E1".into()), slot: Some("4".into()), ..Hardware::default() };
     let script = HealthScript {
         first: DriveHealth { temperature_c: Some(30), ..DriveHealth::default() },
         bytes_per_wear_percent: Some(ByteCount(4096)),
         ..HealthScript::failing_from(Instant { ns: 60_000_000_000 })
     };
-    let options = DriveOptions { hardware, health: Some(script), ..DriveOptions::sized(ByteCount::MIB) };
+    let options =
+        DriveOptions { hardware, health: Some(script), ..DriveOptions::sized(ByteCount::MIB) };
     let shown = sim.add_drive("a", options);
     sim.add_drive("silent", DriveOptions::sized(ByteCount::MIB));
     let (light, told) = (shown.clone(), shown.clone());

@@ -10,7 +10,8 @@ use units::ByteCount;
 const SIZE: KeptSize = KeptSize::whole(2, ByteCount(16 << 10));
 
 fn take_in(sim: &mut Sim, env: Env, size: Option<KeptSize>) -> Result<Option<KeptMemory>, Error> {
-    let task = env.clone().spawn("take", async move { env.world().kept_memory("cache", size).await });
+    let task =
+        env.clone().spawn("take", async move { env.world().kept_memory("cache", size).await });
     sim.finish(&task).unwrap()
 }
 
@@ -170,7 +171,11 @@ fn hollow_memory_has_words_and_no_bytes() {
     let memory = what_is_there(&mut sim).unwrap();
     assert_eq!((memory.words.load(0), memory.bytes.len()), (5, size.bytes));
     let env = sim.env();
-    assert_eq!(take_in(&mut sim, env, None).unwrap_err().kind, ErrorKind::InUse, "its words are viewed");
+    assert_eq!(
+        take_in(&mut sim, env, None).unwrap_err().kind,
+        ErrorKind::InUse,
+        "its words are viewed"
+    );
 }
 
 #[test]
@@ -231,7 +236,11 @@ fn a_kill_at_any_event_leaves_what_was_stored_and_a_seed_replays() {
         assert!(found.contains(&Some((0, round))), "bytes, and not yet the word: {found:?}");
         assert!(found.contains(&Some((u64::from(round), round))), "{found:?}");
     }
-    assert!(found.iter().all(|found| found.is_none_or(|(word, byte)| word == 0 || word == u64::from(byte))));
+    assert!(
+        found
+            .iter()
+            .all(|found| found.is_none_or(|(word, byte)| word == 0 || word == u64::from(byte)))
+    );
     assert!(found[0].is_none() && found[59] == Some((3, 3)));
     assert!(
         found.iter().skip_while(|found| found.is_none()).any(Option::is_none),

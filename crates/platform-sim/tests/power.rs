@@ -23,7 +23,8 @@ fn small() -> DriveOptions {
 fn sector_values(drive: &SimDrive, count: u64) -> Vec<u8> {
     (0..count)
         .map(|sector| {
-            let bytes = drive.peek(ByteOffset(sector * SECTOR), ByteCount(SECTOR)).expect("readable");
+            let bytes =
+                drive.peek(ByteOffset(sector * SECTOR), ByteCount(SECTOR)).expect("readable");
             assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a torn sector");
             bytes[0]
         })
@@ -185,7 +186,10 @@ fn large_sectors_are_never_torn() {
         let env = sim.env();
         env.clone().spawn("writer", async move {
             let drive = open(&env, "a").await;
-            assert_eq!(write(&drive, 512, &[1; 512], Durability::Cached).await, Err(IoErrorKind::Invalid));
+            assert_eq!(
+                write(&drive, 512, &[1; 512], Durability::Cached).await,
+                Err(IoErrorKind::Invalid)
+            );
             write(&drive, 0, &[1; 65536], Durability::Cached).await.unwrap();
             write(&drive, 0, &[2; 65536], Durability::Cached).await.unwrap();
         });
@@ -251,14 +255,21 @@ fn a_failed_drive_returns_everything_as_gone_and_a_returned_one_must_be_opened_a
     sim.run(async move {
         let member = open(&env, "a").await;
         write(&member, 0, &[1; 4096], Durability::Cached).await.unwrap();
-        let writing =
-            member.write(ByteOffset(4096), smallvec![Buf::copy_of(&[1; 4096]).freeze()], Durability::Cached);
+        let writing = member.write(
+            ByteOffset(4096),
+            smallvec![Buf::copy_of(&[1; 4096]).freeze()],
+            Durability::Cached,
+        );
         hand.vanish();
         assert_eq!(writing.await.result.unwrap_err().kind, IoErrorKind::Gone);
         assert_eq!(read(&member, 0, 4096).await, Err(IoErrorKind::Gone));
         assert_eq!(env.world().open_drive("a").await.err().unwrap().kind, ErrorKind::NotFound);
         hand.come_back();
-        assert_eq!(read(&member, 0, 4096).await, Err(IoErrorKind::Gone), "the old attachment stays unusable");
+        assert_eq!(
+            read(&member, 0, 4096).await,
+            Err(IoErrorKind::Gone),
+            "the old attachment stays unusable"
+        );
         let again = open(&env, "a").await;
         assert_eq!(read(&again, 0, 4096).await.unwrap(), [1; 4096]);
         assert_eq!(member.outstanding(), 0);
@@ -310,7 +321,11 @@ fn rot_reads_without_an_error_and_does_not_touch_the_truth() {
         let bytes = read(&drive, 0, 4096).await.unwrap();
         assert_eq!((&bytes[..512], &bytes[1024..]), (&[9; 512][..], &[9; 3072][..]));
         assert!(bytes[512..1024].iter().all(|byte| *byte != 9));
-        assert_eq!(read(&drive, 512, 512).await.unwrap(), bytes[512..1024], "the same wrong bytes again");
+        assert_eq!(
+            read(&drive, 512, 512).await.unwrap(),
+            bytes[512..1024],
+            "the same wrong bytes again"
+        );
     })
     .unwrap();
     assert_eq!(drive.read_true(ByteOffset(0), ByteCount(4096)), [9; 4096]);
@@ -354,7 +369,8 @@ fn a_bounded_cache_writes_back_what_does_not_fit() {
 #[test]
 fn a_drive_without_a_cache_loses_nothing_that_was_completed() {
     for seed in 0..50 {
-        let (mut sim, drive) = sim_with_drive(seed, DriveOptions { cache: ByteCount::ZERO, ..small() });
+        let (mut sim, drive) =
+            sim_with_drive(seed, DriveOptions { cache: ByteCount::ZERO, ..small() });
         let env = sim.env();
         sim.run(async move {
             write(&open(&env, "a").await, 0, &[1; 4096], Durability::Cached).await.unwrap();
@@ -373,8 +389,11 @@ fn zeroes_and_trims_read_as_they_should_and_hollow_buffers_pass() {
     sim.run(async move {
         let drive = open(&env, "a").await;
         let start = |request| drive.start(request);
-        let zeroes =
-            |may_unmap, range| IoRequest::WriteZeroes { range, may_unmap, durability: Durability::Cached };
+        let zeroes = |may_unmap, range| IoRequest::WriteZeroes {
+            range,
+            may_unmap,
+            durability: Durability::Cached,
+        };
         start(zeroes(true, range(0, 4096))).await.result.unwrap();
         start(zeroes(false, range(4096, 4096))).await.result.unwrap();
         start(IoRequest::Trim { range: range(8192, 4096) }).await.result.unwrap();
@@ -382,15 +401,25 @@ fn zeroes_and_trims_read_as_they_should_and_hollow_buffers_pass() {
         let status = start(IoRequest::Status { range: range(0, 16384) }).await.extents;
         let holes: Vec<u64> = status.iter().map(|extent| extent.len.0).collect();
         assert_eq!(holes, [4096, 4096, 4096, 4096], "hole, zeroes written, hole, data: {status:?}");
-        let hollow =
-            smallvec![platform::Slice::hollow(ByteCount(4096)), platform::Slice::zero(ByteCount(512))];
-        assert_eq!(drive.write(ByteOffset(16384), hollow, Durability::Cached).await.result.unwrap(), 4608);
+        let hollow = smallvec![
+            platform::Slice::hollow(ByteCount(4096)),
+            platform::Slice::zero(ByteCount(512))
+        ];
+        assert_eq!(
+            drive.write(ByteOffset(16384), hollow, Durability::Cached).await.result.unwrap(),
+            4608
+        );
         let outcome = drive.read(ByteOffset(16384), smallvec![Buf::hollow(ByteCount(4096))]).await;
         assert_eq!(outcome.result.unwrap(), 4096);
         assert!(outcome.buffers[0].is_hollow());
-        assert_eq!(read(&drive, 16384, 512).await.unwrap(), [7; 512], "data-less writes change nothing");
+        assert_eq!(
+            read(&drive, 16384, 512).await.unwrap(),
+            [7; 512],
+            "data-less writes change nothing"
+        );
         assert_eq!(read(&drive, 20480, 512).await.unwrap(), [0; 512]);
-        let past_end = drive.read(ByteOffset(1 << 20), smallvec![Buf::unpooled(ByteCount(512))]).await;
+        let past_end =
+            drive.read(ByteOffset(1 << 20), smallvec![Buf::unpooled(ByteCount(512))]).await;
         assert_eq!(past_end.result.unwrap_err().kind, IoErrorKind::Invalid);
     })
     .unwrap();

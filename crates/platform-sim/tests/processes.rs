@@ -34,7 +34,8 @@ fn message() -> Vec<u8> {
 
 /// Sends a long message through a small buffer; returns the lengths of the received fragments.
 fn transfer(seed: u64, fragments: bool) -> Vec<usize> {
-    let network = NetworkOptions { buffer: ByteCount(10_000), fragments, ..NetworkOptions::default() };
+    let network =
+        NetworkOptions { buffer: ByteCount(10_000), fragments, ..NetworkOptions::default() };
     let mut sim = Sim::new(SimOptions { network, ..SimOptions::seeded(seed) });
     let client_process = sim.add_process();
     let (server, client) = (sim.env(), sim.env_of(client_process, 0));
@@ -45,7 +46,8 @@ fn transfer(seed: u64, fragments: bool) -> Vec<usize> {
     });
     client.clone().spawn("client", async move {
         let stream = connect(&client).await;
-        let slices = smallvec![Buf::copy_of(&message()).freeze(), platform::Slice::zero(ByteCount(1000))];
+        let slices =
+            smallvec![Buf::copy_of(&message()).freeze(), platform::Slice::zero(ByteCount(1000))];
         assert_eq!(stream.send(slices).await.result.unwrap(), 201_000);
     });
     let (bytes, sizes) = sim.finish(&serving).unwrap();
@@ -100,7 +102,8 @@ fn listeners_have_their_address_alone_and_closing_one_refuses_who_comes() {
         assert!(receive_all(&waiting, 10).await.0.is_empty(), "never accepted: ended");
         assert_eq!(world.connect(&address()).await.err().unwrap().kind, ErrorKind::Unreachable);
         let any: Address = "127.0.0.1:0".parse().unwrap();
-        let (first, second) = (world.listen(&any).await.unwrap(), world.listen(&any).await.unwrap());
+        let (first, second) =
+            (world.listen(&any).await.unwrap(), world.listen(&any).await.unwrap());
         assert_ne!(first.address(), second.address());
         assert!(!matches!(first.address(), Address::Tcp { port: 0, .. }));
     })
@@ -147,12 +150,12 @@ fn a_store_that_was_not_done_leaves_old_or_new_and_an_append_any_beginning() {
         })
         .unwrap();
         let (storing, appending) = (sim.env(), sim.env());
-        storing
-            .clone()
-            .spawn("store", async move { storing.world().state().store("config", b"new".to_vec()).await });
-        appending
-            .clone()
-            .spawn("append", async move { appending.world().state().append("log", b"next".to_vec()).await });
+        storing.clone().spawn("store", async move {
+            storing.world().state().store("config", b"new".to_vec()).await
+        });
+        appending.clone().spawn("append", async move {
+            appending.world().state().append("log", b"next".to_vec()).await
+        });
         sim.step();
         sim.step();
         sim.power_cut();
@@ -177,7 +180,9 @@ fn created_drives_stay_over_a_restart_and_space_runs_out() {
     sim.run(async move {
         let create = |name, size| {
             let env = env.clone();
-            async move { env.world().create_drive(name, ByteCount(size)).await.map_err(|error| error.kind) }
+            async move {
+                env.world().create_drive(name, ByteCount(size)).await.map_err(|error| error.kind)
+            }
         };
         assert_eq!(create("f", 2 << 20).await, Ok(()));
         assert_eq!(create("f", 1 << 20).await, Err(ErrorKind::InUse));

@@ -68,7 +68,8 @@ fn a_loop_without_progress_is_found_though_time_passes() {
 
 #[test]
 fn a_loop_that_never_ends_meets_the_limit_of_virtual_time() {
-    let mut sim = Sim::new(SimOptions { time_limit: Duration::from_secs(60), ..SimOptions::default() });
+    let mut sim =
+        Sim::new(SimOptions { time_limit: Duration::from_secs(60), ..SimOptions::default() });
     let env = sim.env();
     env.clone().spawn("heart", async move {
         loop {

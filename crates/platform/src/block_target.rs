@@ -134,7 +134,10 @@ pub trait BlockTarget: 'static {
 
     /// Reports which parts of `range` (whole sectors) hold data, from its start. The result may be
     /// shorter than `range`, but covers at least one sector.
-    fn status(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>>;
+    fn status(
+        self: &Rc<Self>,
+        range: ByteRange,
+    ) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>>;
 
     /// Waits for memory for a payload of `len` bytes, from the target's share of the shard's
     /// payload memory.

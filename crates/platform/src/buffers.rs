@@ -131,7 +131,9 @@ fn free_block(block: NonNull<Block>) {
     let block = unsafe { Box::from_raw(block.as_ptr()) };
     match block.owner {
         // SAFETY: `allocate_zeroed` returned this memory for this size, and the block has no view.
-        Owner::Pool { .. } | Owner::Block => unsafe { dealloc(block.memory.as_ptr(), layout_of(block.size)) },
+        Owner::Pool { .. } | Owner::Block => unsafe {
+            dealloc(block.memory.as_ptr(), layout_of(block.size))
+        },
         // Dropping the block drops the view or the keeper.
         Owner::Whole { .. } | Owner::Keeper { .. } => {}
     }
@@ -277,7 +279,8 @@ impl Buf {
     /// Undoes [`Buf::apart`]: makes the bytes a view of the original block again.
     #[must_use]
     pub fn together(self) -> Buf {
-        let Some(Owner::Whole { view }) = self.block.as_ref().map(|view| &view.block().owner) else {
+        let Some(Owner::Whole { view }) = self.block.as_ref().map(|view| &view.block().owner)
+        else {
             return self;
         };
         let start = self.pointer() as usize - view.block().memory.as_ptr() as usize;
@@ -351,7 +354,10 @@ impl Slice {
             // SAFETY: `start + len` is within the block, which lives as long as this view; frozen
             // bytes are not written (module invariant).
             Kind::Solid(block) => unsafe {
-                Some(std::slice::from_raw_parts(block.block().memory.as_ptr().add(self.start), self.len))
+                Some(std::slice::from_raw_parts(
+                    block.block().memory.as_ptr().add(self.start),
+                    self.len,
+                ))
             },
             Kind::Hollow | Kind::Zero => None,
         }

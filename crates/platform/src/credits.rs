@@ -116,7 +116,8 @@ impl User {
     fn of(pool: &Rc<Pool>) -> Rc<User> {
         let mut users = pool.users.borrow_mut();
         let number = users.iter().position(|user| user.strong_count() == 0).unwrap_or(users.len());
-        let user = Rc::new(User { pool: pool.clone(), number: number as u32, queue: RefCell::default() });
+        let user =
+            Rc::new(User { pool: pool.clone(), number: number as u32, queue: RefCell::default() });
         match users.get_mut(number) {
             Some(place) => *place = Rc::downgrade(&user),
             None => users.push(Rc::downgrade(&user)),
@@ -145,10 +146,13 @@ impl Pool {
             return true;
         }
         let users = self.users.borrow();
-        let others = users.iter().filter_map(Weak::upgrade).filter(|other| other.number != user.number);
+        let others =
+            users.iter().filter_map(Weak::upgrade).filter(|other| other.number != user.number);
         let is_first = |other: Rc<User>| {
             let first = other.queue.borrow().front().copied();
-            first.is_some_and(|first| first.ticket < ticket && parts.is_modest(other.number, first.count))
+            first.is_some_and(|first| {
+                first.ticket < ticket && parts.is_modest(other.number, first.count)
+            })
         };
         !others.into_iter().any(is_first)
     }

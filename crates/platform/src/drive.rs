@@ -185,23 +185,34 @@ impl DriveInfo {
     pub fn is_on_same_disk(&self, other: &DriveInfo) -> bool {
         // `file:MAJOR:MINOR:INODE`
         let file_system = |info: &DriveInfo| match info.kind {
-            DriveKind::File => {
-                info.identity.0.strip_prefix("file:")?.rsplit_once(':').map(|(system, _)| system.to_owned())
-            }
+            DriveKind::File => info
+                .identity
+                .0
+                .strip_prefix("file:")?
+                .rsplit_once(':')
+                .map(|(system, _)| system.to_owned()),
             _ => None,
         };
         let (own, its) = (&self.hardware, &other.hardware);
-        let disk = |hardware: &Hardware| hardware.partition.as_ref().map(|partition| partition.disk.clone());
-        let is_one_system = file_system(self).is_some_and(|system| file_system(other) == Some(system));
-        let is_one_device = own.serial.is_some() && (&own.serial, &own.model) == (&its.serial, &its.model);
+        let disk = |hardware: &Hardware| {
+            hardware.partition.as_ref().map(|partition| partition.disk.clone())
+        };
+        let is_one_system =
+            file_system(self).is_some_and(|system| file_system(other) == Some(system));
+        let is_one_device =
+            own.serial.is_some() && (&own.serial, &own.model) == (&its.serial, &its.model);
         let is_one_wwn = own.wwn.is_some() && own.wwn == its.wwn;
-        is_one_system || is_one_device || is_one_wwn || disk(own).is_some_and(|own| disk(its) == Some(own))
+        is_one_system
+            || is_one_device
+            || is_one_wwn
+            || disk(own).is_some_and(|own| disk(its) == Some(own))
     }
 
     /// Whether another drive is the same storage under another name, as far as the computer reports
     /// that.
     pub fn is_same_storage(&self, other: &DriveInfo) -> bool {
-        self.identity == other.identity || self.storage().is_some_and(|own| other.storage() == Some(own))
+        self.identity == other.identity
+            || self.storage().is_some_and(|own| other.storage() == Some(own))
     }
 }
 
@@ -305,9 +316,10 @@ impl IoRequest {
             IoRequest::Read { offset, buffers } => {
                 ByteRange::new(*offset, ByteCount(buffers.iter().map(|buf| buf.len().0).sum()))
             }
-            IoRequest::Write { offset, slices, .. } => {
-                ByteRange::new(*offset, ByteCount(slices.iter().map(|slice: &Slice| slice.len().0).sum()))
-            }
+            IoRequest::Write { offset, slices, .. } => ByteRange::new(
+                *offset,
+                ByteCount(slices.iter().map(|slice: &Slice| slice.len().0).sum()),
+            ),
             IoRequest::WriteZeroes { range, .. }
             | IoRequest::Trim { range }
             | IoRequest::Status { range } => *range,

@@ -78,7 +78,9 @@ impl fmt::Display for IoError {
         f.write_str(match self.kind {
             IoErrorKind::Medium => "medium error",
             IoErrorKind::Gone => "drive gone",
-            IoErrorKind::Changed => "the file or device of the drive was truncated, deleted or replaced",
+            IoErrorKind::Changed => {
+                "the file or device of the drive was truncated, deleted or replaced"
+            }
             IoErrorKind::TimedOut => "operation timed out",
             IoErrorKind::OutOfSpace => "no space left below the drive",
             IoErrorKind::NotSupported => "operation not supported",
@@ -140,7 +142,10 @@ impl Error {
 
     /// Adds the cause.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    pub fn caused_by(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
         self.source = Some(source.into());
         self
     }

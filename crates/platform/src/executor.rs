@@ -158,7 +158,11 @@ impl Executor {
             tick: Cell::new(Instant::default()),
             woken_at: Cell::new(Instant::default()),
             remote: RemoteWaker {
-                shared: Arc::new(Remote { woken: Mutex::default(), any: AtomicBool::new(false), unpark }),
+                shared: Arc::new(Remote {
+                    woken: Mutex::default(),
+                    any: AtomicBool::new(false),
+                    unpark,
+                }),
             },
             ops: OpTable::default(),
         })
@@ -213,7 +217,8 @@ impl Executor {
     pub fn go_on(&self, task: TaskId) {
         let waits = || {
             let tasks = self.tasks.borrow();
-            let slot = tasks.get(task.index as usize).filter(|slot| slot.generation == task.generation);
+            let slot =
+                tasks.get(task.index as usize).filter(|slot| slot.generation == task.generation);
             slot.is_some_and(|slot| !slot.queued && slot.future.is_some())
         };
         let (depth, allowance) = (self.depth.get(), self.allowance.get());
@@ -313,7 +318,8 @@ impl Executor {
         let shared = &self.remote.shared;
         // Cleared before the wakes are taken: a later wake sets it again.
         shared.any.store(false, Ordering::Relaxed);
-        let woken = std::mem::take(&mut *shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let woken =
+            std::mem::take(&mut *shared.woken.lock().unwrap_or_else(PoisonError::into_inner));
         for task in woken {
             self.wake(task);
         }
@@ -349,7 +355,9 @@ impl Executor {
                 return false;
             }
             slot.queued = false;
-            let (Some(future), Some(waker)) = (slot.future.take(), slot.waker.take()) else { return false };
+            let (Some(future), Some(waker)) = (slot.future.take(), slot.waker.take()) else {
+                return false;
+            };
             (future, waker)
         };
         let outer = self.current.replace(Some(task));
@@ -462,14 +470,20 @@ impl Executor {
 
     /// The names of the unfinished tasks, for reports of a stall.
     pub fn unfinished_tasks(&self) -> Vec<&'static str> {
-        self.tasks.borrow().iter().filter(|slot| slot.future.is_some()).map(|slot| slot.name).collect()
+        self.tasks
+            .borrow()
+            .iter()
+            .filter(|slot| slot.future.is_some())
+            .map(|slot| slot.name)
+            .collect()
     }
 
     /// The names of the ready tasks, for reports of a task that never stops waking itself.
     pub fn ready_tasks(&self) -> Vec<&'static str> {
         let tasks = self.tasks.borrow();
         let ready = self.ready.borrow();
-        let live = ready.iter().filter(|task| tasks[task.index as usize].generation == task.generation);
+        let live =
+            ready.iter().filter(|task| tasks[task.index as usize].generation == task.generation);
         live.map(|task| tasks[task.index as usize].name).collect()
     }
 

@@ -291,7 +291,10 @@ mod tests {
         assert_eq!(numbers(&news), (91..=100).collect::<Vec<u64>>());
         // A reader that has seen the last replaced item misses nothing.
         assert_eq!(publisher.feed().after(90).gap, None);
-        assert_eq!(publisher.feed().last(2).iter().map(|item| **item).collect::<Vec<u64>>(), [99, 100]);
+        assert_eq!(
+            publisher.feed().last(2).iter().map(|item| **item).collect::<Vec<u64>>(),
+            [99, 100]
+        );
     }
 
     #[test]
@@ -323,7 +326,10 @@ mod tests {
         let publisher = Publisher::new(10);
         let (mut reader, woken) = (publisher.feed().subscribe(5), Arc::new(Count::default()));
         publisher.publish(1, ());
-        assert!(poll(&mut reader, &woken).is_none(), "its number is not taken for one of another feed");
+        assert!(
+            poll(&mut reader, &woken).is_none(),
+            "its number is not taken for one of another feed"
+        );
         publisher.publish(5, ());
         publisher.publish(6, ());
         publisher.open();

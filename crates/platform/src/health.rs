@@ -126,7 +126,8 @@ impl HealthScript {
         }
         let since = now.since(Instant::default()).as_nanos();
         let by_time = self.time_per_wear_percent.map(|percent| since / percent.as_nanos().max(1));
-        let by_bytes = self.bytes_per_wear_percent.map(|percent| u128::from(written.0 / percent.0.max(1)));
+        let by_bytes =
+            self.bytes_per_wear_percent.map(|percent| u128::from(written.0 / percent.0.max(1)));
         if by_time.is_some() || by_bytes.is_some() {
             let first = u128::from(health.wear_percent.unwrap_or(0));
             let wear = first + by_time.unwrap_or(0) + by_bytes.unwrap_or(0);

@@ -148,7 +148,10 @@ impl Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("connection", &self.connection).field("work", &self.work()).finish()
+        f.debug_struct("Host")
+            .field("connection", &self.connection)
+            .field("work", &self.work())
+            .finish()
     }
 }
 
@@ -225,7 +228,12 @@ impl Deref for Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.hosts.all.lock().unwrap_or_else(PoisonError::into_inner).connected.remove(&self.number);
+        self.hosts
+            .all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .connected
+            .remove(&self.number);
     }
 }
 
@@ -253,7 +261,10 @@ mod tests {
         let hosts = Hosts::default();
         let (first, other) = (hosts.connect(connection(1)), hosts.connect(connection(2)));
         let second = hosts.connect(connection(1));
-        assert_eq!((hosts.of(1).len(), hosts.of(2).len(), hosts.of(3).len(), hosts.count()), (2, 1, 0, 3));
+        assert_eq!(
+            (hosts.of(1).len(), hosts.of(2).len(), hosts.of(3).len(), hosts.count()),
+            (2, 1, 0, 3)
+        );
         assert!(Arc::ptr_eq(&hosts.of(1)[0], first.host()));
         drop(first);
         assert!(Arc::ptr_eq(&hosts.of(1)[0], second.host()));
@@ -274,7 +285,10 @@ mod tests {
                 host.count_write(1000);
             }
         }
-        assert_eq!(host.work(), HostWork { reads: 1, read_bytes: 1000, writes: 19, written_bytes: 19_000 });
+        assert_eq!(
+            host.work(),
+            HostWork { reads: 1, read_bytes: 1000, writes: 19, written_bytes: 19_000 }
+        );
         assert_eq!(host.lately(at(130)), HostWork::default());
         assert!(host.looks.lock().unwrap().len() <= 7, "old samples are dropped");
         let host = Hosts::default().connect(connection(1));
@@ -282,6 +296,9 @@ mod tests {
             host.count_write(1000);
             host.look(at(second));
         }
-        assert_eq!(host.lately(at(109)), HostWork { writes: 1, written_bytes: 1000, ..HostWork::default() });
+        assert_eq!(
+            host.lately(at(109)),
+            HostWork { writes: 1, written_bytes: 1000, ..HostWork::default() }
+        );
     }
 }

@@ -52,7 +52,13 @@ pub trait KeptSpace {
 
 impl fmt::Debug for KeptMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeptMemory({} words, {} of {})", self.words.len(), self.reserved, self.bytes.len())
+        write!(
+            f,
+            "KeptMemory({} words, {} of {})",
+            self.words.len(),
+            self.reserved,
+            self.bytes.len()
+        )
     }
 }
 
@@ -114,7 +120,11 @@ impl Words {
     ///
     /// # Safety
     /// Until then the `len` numbers from `first` are valid, and are only accessed as atomics.
-    pub unsafe fn over(first: NonNull<AtomicU64>, len: usize, keeper: Arc<dyn Send + Sync>) -> Words {
+    pub unsafe fn over(
+        first: NonNull<AtomicU64>,
+        len: usize,
+        keeper: Arc<dyn Send + Sync>,
+    ) -> Words {
         Words { first, len, _keeper: keeper }
     }
 

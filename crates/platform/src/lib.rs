@@ -71,5 +71,7 @@ pub use stream::{Address, Listener, Peer, Process, Stream, StreamSource};
 pub use tally::{Tally, TallyRow};
 pub use time::Instant;
 pub use time_limits::{DriveClass, LimitsByClass, TimeLimits};
-pub use traffic::{BUCKET_BOUNDS_NS, Operation, Performed, Timed, Traffic, TrafficRow, counted_from};
+pub use traffic::{
+    BUCKET_BOUNDS_NS, Operation, Performed, Timed, Traffic, TrafficRow, counted_from,
+};
 pub use world::{Env, LocalFuture, Work, World};

@@ -47,7 +47,8 @@ pub struct Receiver<T> {
 /// A mailbox of the shard of `env` that holds up to `capacity` messages.
 pub fn mailbox<T: Send>(env: &Env, capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::sync_channel(capacity);
-    let shared = Arc::new(Shared { waiter: AtomicU64::new(NO_TASK), waker: env.executor().remote() });
+    let shared =
+        Arc::new(Shared { waiter: AtomicU64::new(NO_TASK), waker: env.executor().remote() });
     (
         Sender { queue: Some(sender), shared: shared.clone() },
         Receiver { queue: receiver, shared, env: env.clone() },
@@ -62,7 +63,9 @@ impl<T: Send> Sender<T> {
     pub fn send(&self, message: T) -> Result<(), Full<T>> {
         let Some(queue) = &self.queue else { return Err(Full(message)) };
         queue.try_send(message).map_err(|error| match error {
-            mpsc::TrySendError::Full(message) | mpsc::TrySendError::Disconnected(message) => Full(message),
+            mpsc::TrySendError::Full(message) | mpsc::TrySendError::Disconnected(message) => {
+                Full(message)
+            }
         })?;
         self.shared.wake_waiter();
         Ok(())

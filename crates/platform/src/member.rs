@@ -79,10 +79,17 @@ impl Member {
     ///
     /// # Errors
     /// When the shard's platform cannot attach another drive.
-    pub fn attach(env: &Env, source: &dyn DriveSource, limits: &LimitsByClass) -> error::Result<Member> {
+    pub fn attach(
+        env: &Env,
+        source: &dyn DriveSource,
+        limits: &LimitsByClass,
+    ) -> error::Result<Member> {
         let member = Member::with_limits(env, source.attach(env)?, limits.of(source.info()));
         let traffic = source.traffic().map(|traffic| Rc::new(traffic.join()));
-        Ok(Member { traffic, ..member.with_queue_depth(DriveClass::of(source.info()).queue_depth()) })
+        Ok(Member {
+            traffic,
+            ..member.with_queue_depth(DriveClass::of(source.info()).queue_depth())
+        })
     }
 
     /// Limits the operations that the drive has at once; others queue.
@@ -96,7 +103,8 @@ impl Member {
     /// and without an overseer.
     #[must_use]
     pub fn beside(&self) -> Member {
-        let (oversight, limits) = (Rc::<Oversight>::default(), Rc::new(Cell::new(self.limits.get())));
+        let (oversight, limits) =
+            (Rc::<Oversight>::default(), Rc::new(Cell::new(self.limits.get())));
         oversight.places.set(self.oversight.places.get());
         Member { oversight, queue: Rc::default(), limits, ..self.clone() }
     }
@@ -144,7 +152,11 @@ impl Member {
     pub fn give_up(&self) {
         let executor = self.env.executor();
         let never_asked = self.queue.waiting.take();
-        executor.ops.give_up(&self.oversight).into_iter().for_each(|notice| notice.notify(executor));
+        executor
+            .ops
+            .give_up(&self.oversight)
+            .into_iter()
+            .for_each(|notice| notice.notify(executor));
         // The waiters have been notified already.
         drop(never_asked);
         self.oversight.starter.take().into_iter().for_each(|starter| executor.wake(starter));
@@ -208,10 +220,17 @@ impl Member {
     /// Starts a request that notifies `whom` with `token`: when the drive returns it, or when its
     /// time limit passes. That may be before this call returns. `is_short`: a read that redundancy
     /// can serve as well ([`TimeLimits::short_read`]).
-    pub fn start_for(&self, request: IoRequest, is_short: bool, whom: Rc<dyn OnReturn>, token: u32) {
+    pub fn start_for(
+        &self,
+        request: IoRequest,
+        is_short: bool,
+        whom: Rc<dyn OnReturn>,
+        token: u32,
+    ) {
         let terms = self.terms(&request, is_short);
         let has_place = terms.has_place;
-        let completion = Completion::start(self.env.executor(), Waiter::OnReturn(whom, token), terms);
+        let completion =
+            Completion::start(self.env.executor(), Waiter::OnReturn(whom, token), terms);
         self.submit(request, completion, has_place, is_short);
     }
 
@@ -239,8 +258,11 @@ impl Member {
         let metered = self.traffic.as_ref().and_then(|row| Metered::start(row, request, now));
         let limits = self.limits.get();
         let limit = limits.of(request);
-        let short =
-            if is_short && self.oversight.is_watched() { limits.short_read.min(limit) } else { limit };
+        let short = if is_short && self.oversight.is_watched() {
+            limits.short_read.min(limit)
+        } else {
+            limit
+        };
         let (deadline, rest) = (now + short, limit.saturating_sub(short));
         let exceeds = Operation::of(request).map(|operation| Exceeded { operation, limit });
         let oversight = Some(self.oversight.clone());
@@ -325,10 +347,12 @@ impl Future for Zeroes {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoOutcome> {
         loop {
             let outcome = std::task::ready!(Pin::new(&mut self.io).poll(context));
-            let refused = outcome.result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
+            let refused =
+                outcome.result.is_err_and(|error| error.kind == IoErrorKind::NotSupported);
             match self.left.take() {
                 Some((member, range, durability)) if refused => {
-                    self.io = member.write(range.start, smallvec![Slice::zero(range.len)], durability);
+                    self.io =
+                        member.write(range.start, smallvec![Slice::zero(range.len)], durability);
                 }
                 _ => return Poll::Ready(outcome),
             }

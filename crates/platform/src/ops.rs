@@ -110,7 +110,9 @@ impl Slot {
 
     /// Frees the operation's place at the drive.
     fn leave_place(&mut self) {
-        if let Some(oversight) = self.oversight.as_ref().filter(|_| std::mem::take(&mut self.has_place)) {
+        if let Some(oversight) =
+            self.oversight.as_ref().filter(|_| std::mem::take(&mut self.has_place))
+        {
             oversight.taken.set(oversight.taken.get() - 1);
         }
     }
@@ -215,7 +217,9 @@ impl OpTable {
         match at {
             Instant::NEVER => Instant::NEVER,
             Instant { ns } => Instant {
-                ns: ns.saturating_sub(u64::try_from(self.stood_still.get().as_nanos()).unwrap_or(u64::MAX)),
+                ns: ns.saturating_sub(
+                    u64::try_from(self.stood_still.get().as_nanos()).unwrap_or(u64::MAX),
+                ),
             },
         }
     }
@@ -277,7 +281,11 @@ impl OpTable {
 
     /// Records the drive's outcome. Returns the notification for the waiter, the oversight whose
     /// overdue or late count changed to zero, and the task that starts queued operations.
-    fn complete(&self, index: u32, outcome: IoOutcome) -> (Notice, Option<Rc<Oversight>>, Option<TaskId>) {
+    fn complete(
+        &self,
+        index: u32,
+        outcome: IoOutcome,
+    ) -> (Notice, Option<Rc<Oversight>>, Option<TaskId>) {
         self.in_flight.set(self.in_flight.get() - 1);
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
@@ -336,13 +344,17 @@ impl OpTable {
             }
             State::Done(_) if !executor.may_go_on() => Poll::Pending,
             state @ State::Done(_) => {
-                let State::Done(outcome) = std::mem::replace(state, State::Free) else { unreachable!() };
+                let State::Done(outcome) = std::mem::replace(state, State::Free) else {
+                    unreachable!()
+                };
                 slot.generation = slot.generation.wrapping_add(1);
                 self.free.borrow_mut().push(index);
                 Poll::Ready(outcome)
             }
             State::Free => {
-                unreachable!("an operation is polled by its only handle, which knows when it is done")
+                unreachable!(
+                    "an operation is polled by its only handle, which knows when it is done"
+                )
             }
         }
     }
@@ -385,7 +397,11 @@ impl OpTable {
 
     /// A lower bound of the time limits in flight.
     pub(crate) fn earliest(&self) -> Instant {
-        if self.in_flight.get() == 0 { Instant::NEVER } else { self.by_the_clock(self.earliest.get()) }
+        if self.in_flight.get() == 0 {
+            Instant::NEVER
+        } else {
+            self.by_the_clock(self.earliest.get())
+        }
     }
 
     /// The time left for an operation, if it has a waiter.
@@ -415,13 +431,17 @@ impl OpTable {
             return notices;
         }
         let mut slots = self.slots.borrow_mut();
-        slots.iter_mut().filter(|slot| slot.deadline <= now).for_each(|slot| slot.pass_limit(&mut notices));
+        slots
+            .iter_mut()
+            .filter(|slot| slot.deadline <= now)
+            .for_each(|slot| slot.pass_limit(&mut notices));
         notices
     }
 
     /// Fails all operations of a member; returns the notifications that are due.
     pub(crate) fn give_up(&self, oversight: &Rc<Oversight>) -> Vec<LimitNotice> {
-        let is_its = |slot: &&mut Slot| slot.oversight.as_ref().is_some_and(|of| Rc::ptr_eq(of, oversight));
+        let is_its =
+            |slot: &&mut Slot| slot.oversight.as_ref().is_some_and(|of| Rc::ptr_eq(of, oversight));
         let mut slots = self.slots.borrow_mut();
         let (mut notices, mut is_news) = (Vec::new(), false);
         for slot in slots.iter_mut().filter(is_its) {
@@ -436,7 +456,8 @@ impl OpTable {
     /// Removes the waiters of all operations.
     pub(crate) fn abandon_all(&self) {
         self.killed.set(true);
-        let needs_no_task = |slot: &&mut Slot| matches!(&slot.state, State::InFlight(Waiter::OnReturn(..)));
+        let needs_no_task =
+            |slot: &&mut Slot| matches!(&slot.state, State::InFlight(Waiter::OnReturn(..)));
         let mut slots = self.slots.borrow_mut();
         slots.iter_mut().for_each(|slot| slot.deadline = Instant::NEVER);
         let forgotten: Vec<Waiter> =

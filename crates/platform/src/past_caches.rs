@@ -34,7 +34,8 @@ fn stream(into: &mut [u8], from: &[u8]) {
         // and `to` is aligned to 64.
         unsafe {
             let (a, b) = (_mm_loadu_si128(line.cast()), _mm_loadu_si128(line.add(16).cast()));
-            let (c, d) = (_mm_loadu_si128(line.add(32).cast()), _mm_loadu_si128(line.add(48).cast()));
+            let (c, d) =
+                (_mm_loadu_si128(line.add(32).cast()), _mm_loadu_si128(line.add(48).cast()));
             _mm_stream_si128(to.cast(), a);
             _mm_stream_si128(to.add(16).cast(), b);
             _mm_stream_si128(to.add(32).cast(), c);

@@ -53,7 +53,8 @@ impl FromStr for Address {
             crate::Error::new(
                 crate::ErrorKind::BadName,
                 format!(
-                    "'{text}' is not an address; expected unix:PATH or HOST:PORT, such as 127.0.0.1:10809"
+                    "'{text}' is not an address; expected unix:PATH or HOST:PORT, such as \
+                        127.0.0.1:10809"
                 ),
             )
         };
@@ -63,7 +64,11 @@ impl FromStr for Address {
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = port.parse().map_err(|_| wrong())?;
-        if host.is_empty() { Err(wrong()) } else { Ok(Address::Tcp { host: host.to_owned(), port }) }
+        if host.is_empty() {
+            Err(wrong())
+        } else {
+            Ok(Address::Tcp { host: host.to_owned(), port })
+        }
     }
 }
 

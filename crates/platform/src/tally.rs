@@ -110,7 +110,9 @@ mod tests {
     #[allow(clippy::disallowed_methods)]
     fn who_reads_while_others_count_never_sees_a_sum_go_back() {
         let tally = Tally::new(1);
-        let counts = |tally: Tally| std::thread::spawn(move || (0..1000).for_each(|_| tally.row().add(0, 1)));
+        let counts = |tally: Tally| {
+            std::thread::spawn(move || (0..1000).for_each(|_| tally.row().add(0, 1)))
+        };
         let counting = [counts(tally.clone()), counts(tally.clone())];
         let mut last = 0;
         while counting.iter().any(|thread| !thread.is_finished()) {

@@ -25,7 +25,9 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
     fn add(self, duration: Duration) -> Instant {
-        Instant { ns: self.ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)) }
+        Instant {
+            ns: self.ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        }
     }
 }
 

@@ -145,7 +145,8 @@ impl LimitsByClass {
             let classes = DriveClass::ALL.map(DriveClass::name).join(", ");
             let names = TimeLimits::NAMES.join(", ");
             return Err(format!(
-                "there is no time limit '{name}'; expected CLASS.OPERATION with a class of {classes}, and an operation of {names}"
+                "there is no time limit '{name}'; expected CLASS.OPERATION with a class of \
+                    {classes}, and an operation of {names}"
             ));
         };
         *of = limit;

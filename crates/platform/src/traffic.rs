@@ -28,7 +28,8 @@ pub enum Operation {
 
 impl Operation {
     /// All kinds.
-    pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Trim, Operation::Flush];
+    pub const ALL: [Operation; 4] =
+        [Operation::Read, Operation::Write, Operation::Trim, Operation::Flush];
 
     /// The kind of a request; `None` if it is not counted.
     pub fn of(request: &IoRequest) -> Option<Operation> {
@@ -264,7 +265,11 @@ pub(crate) struct Metered {
 
 impl Metered {
     /// Starts measuring a request. Queries of the drive are no traffic.
-    pub(crate) fn start(row: &Rc<TrafficRow>, request: &IoRequest, now: Instant) -> Option<Metered> {
+    pub(crate) fn start(
+        row: &Rc<TrafficRow>,
+        request: &IoRequest,
+        now: Instant,
+    ) -> Option<Metered> {
         let operation = Operation::of(request)?;
         let timed = Timed::start(row, operation, now);
         Some(Metered { row: row.clone(), timed, bytes: request.range().len.0 })

@@ -54,7 +54,10 @@ pub trait World {
 
     /// Opens a drive without write access. So a write-protected drive will do, and a write by
     /// mistake is impossible.
-    fn open_drive_for_reading<'a>(&'a self, name: &'a str) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
+    fn open_drive_for_reading<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> LocalFuture<'a, Result<Arc<dyn DriveSource>>>;
 
     /// Creates a file drive of that size, with all its space reserved. It must not exist.
     fn create_drive<'a>(&'a self, name: &'a str, size: ByteCount) -> LocalFuture<'a, Result<()>>;
@@ -63,11 +66,15 @@ pub trait World {
     fn listen<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Rc<dyn Listener>>>;
 
     /// Connects to an address.
-    fn connect<'a>(&'a self, address: &'a Address) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
+    fn connect<'a>(
+        &'a self,
+        address: &'a Address,
+    ) -> LocalFuture<'a, Result<Box<dyn StreamSource>>>;
 
     /// Opens or creates the persistent memory of that name (see [`KeptMemory`]). Existing memory
-    /// keeps its size; new memory is made only if a size is given, and is reserved as far as the size
-    /// says. `None`: it does not exist, and no size was given. The caller has it exclusively, until its last view is dropped.
+    /// keeps its size; new memory is made only if a size is given, and is reserved as far as the
+    /// size says. `None`: it does not exist, and no size was given. The caller has it exclusively,
+    /// until its last view is dropped.
     ///
     /// # Errors
     /// If another process has it, if space is missing, if its content is invalid, or if the
@@ -103,7 +110,11 @@ pub trait World {
     ///
     /// # Errors
     /// If it does not exist, if a process has it, or if it cannot be removed.
-    fn forget_other_memory<'a>(&'a self, _name: &'a str, other: &'a str) -> LocalFuture<'a, Result<()>> {
+    fn forget_other_memory<'a>(
+        &'a self,
+        _name: &'a str,
+        other: &'a str,
+    ) -> LocalFuture<'a, Result<()>> {
         let sentence = format!("there is no memory {other}");
         Box::pin(async { Err(Error::new(ErrorKind::NotFound, sentence)) })
     }
@@ -197,7 +208,10 @@ impl Env {
     pub fn now_running(&self) -> Instant {
         let stood_still = self.inner.executor.stood_still();
         Instant {
-            ns: self.now().ns.saturating_sub(u64::try_from(stood_still.as_nanos()).unwrap_or(u64::MAX)),
+            ns: self
+                .now()
+                .ns
+                .saturating_sub(u64::try_from(stood_still.as_nanos()).unwrap_or(u64::MAX)),
         }
     }
 
@@ -217,7 +231,8 @@ impl Env {
     /// A new operation, for implementations of drives and streams: the waiter's side and the
     /// drive's side. Without a `time_limit` it may take forever (a receive).
     pub fn start_operation(&self, time_limit: Option<Duration>) -> (Io, Completion) {
-        let deadline = time_limit.map_or(Instant::NEVER, |limit| self.inner.executor.tick() + limit);
+        let deadline =
+            time_limit.map_or(Instant::NEVER, |limit| self.inner.executor.tick() + limit);
         Io::start(&self.inner.executor, Terms::until(deadline))
     }
 

@@ -170,7 +170,11 @@ fn what_was_apart_is_together_with_its_neighbours_again() {
     let both = second.join(last).expect("they are of one block");
     assert_eq!((both.bytes()[0], both.bytes()[8192], both.len()), (2, 3, ByteCount(12_288)));
     let (both, hollow) = (both.together(), Buf::hollow(ByteCount(9)).apart().together());
-    assert_eq!((both.len(), hollow.len()), (ByteCount(12_288), ByteCount(9)), "it has no original block");
+    assert_eq!(
+        (both.len(), hollow.len()),
+        (ByteCount(12_288), ByteCount(9)),
+        "it has no original block"
+    );
     drop((first, both));
     assert_eq!(pool.used(), ByteCount::ZERO);
 }

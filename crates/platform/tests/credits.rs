@@ -128,13 +128,18 @@ fn parts_add_up_whatever_happens() {
                     let free = total - held.iter().sum::<u64>();
                     let count_of = members.iter().filter(|is| **is).count() as u64;
                     let least = total / (2 * count_of.max(1));
-                    let lacking = |of: usize| if members[of] { least.saturating_sub(held[of]) } else { 0 };
+                    let lacking =
+                        |of: usize| if members[of] { least.saturating_sub(held[of]) } else { 0 };
                     let others: u64 = (0..5).filter(|of| *of != user).map(lacking).sum();
                     let is_own = members[user] && held[user] + count <= least;
                     let beside = count_of - u64::from(members[user]);
                     let is_alone = held[user] == 0 && count > total - beside * least;
                     let may = count <= free && (is_own || is_alone || free - count >= others);
-                    assert_eq!(parts.may_take(number, count), may, "{parts:?}, {number} takes {count}");
+                    assert_eq!(
+                        parts.may_take(number, count),
+                        may,
+                        "{parts:?}, {number} takes {count}"
+                    );
                     if may {
                         parts.take(number, count);
                         held[user] += count;

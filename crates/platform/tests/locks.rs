@@ -32,7 +32,8 @@ fn when_admitted(lockers: &[(u64, Mode, Range<u32>)]) -> Vec<u64> {
     let mut sim = Sim::new(SimOptions::default());
     let env = sim.env();
     let locks = StripeLocks::new(&env, 16);
-    let tasks: Vec<_> = lockers.iter().map(|locker| spawn_locker(&env, &locks, locker.clone(), MS)).collect();
+    let tasks: Vec<_> =
+        lockers.iter().map(|locker| spawn_locker(&env, &locks, locker.clone(), MS)).collect();
     tasks.iter().map(|task| sim.finish(task).unwrap()).collect()
 }
 
@@ -41,7 +42,8 @@ const ALL: Range<u32> = platform::locks::ALL_COLUMNS;
 
 #[test]
 fn writers_of_one_stripe_take_turns_and_writers_of_others_do_not_wait() {
-    let lockers = [(1, Exclusive, ALL), (1, Exclusive, ALL), (2, Exclusive, ALL), (1, Exclusive, ALL)];
+    let lockers =
+        [(1, Exclusive, ALL), (1, Exclusive, ALL), (2, Exclusive, ALL), (1, Exclusive, ALL)];
     assert_eq!(when_admitted(&lockers), [0, 1, 0, 2]);
 }
 
@@ -133,7 +135,8 @@ fn over_many_seeds_no_two_holders_exclude_one_another_and_everybody_gets_through
         let holders = Rc::new(RefCell::new(BTreeMap::<(u64, u32), i32>::new()));
         let done = Rc::new(Cell::new(0));
         for _ in 0..60 {
-            let (env, locks, holders, done) = (env.clone(), locks.clone(), holders.clone(), done.clone());
+            let (env, locks, holders, done) =
+                (env.clone(), locks.clone(), holders.clone(), done.clone());
             env.clone().spawn("locker", async move {
                 env.sleep(Duration::from_nanos(env.random() % 1000)).await;
                 let key = env.random() % 4;

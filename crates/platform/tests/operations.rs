@@ -4,8 +4,8 @@ mod common;
 
 use common::{HeldOperations, keeper};
 use platform::{
-    Buf, Env, IoError, IoErrorKind, IoOutcome, IoRequest, LimitsByClass, Member, OnReturn, Overseer,
-    TimeLimits,
+    Buf, Env, IoError, IoErrorKind, IoOutcome, IoRequest, LimitsByClass, Member, OnReturn,
+    Overseer, TimeLimits,
 };
 use platform_sim::{Sim, SimOptions};
 use smallvec::smallvec;
@@ -20,7 +20,9 @@ fn return_one(kept: &HeldOperations) {
     let (request, completion) = kept.borrow_mut().pop().expect("an operation in flight");
     let bytes = request.range().len.0;
     match request {
-        IoRequest::Read { buffers, .. } => completion.complete(IoOutcome::done(bytes).with_buffers(buffers)),
+        IoRequest::Read { buffers, .. } => {
+            completion.complete(IoOutcome::done(bytes).with_buffers(buffers))
+        }
         _ => completion.complete(IoOutcome::done(bytes)),
     }
 }
@@ -33,8 +35,9 @@ fn operations_run_together_and_are_joined_in_any_order() {
     let env = sim.env();
     sim.run(async move {
         let (drive, kept) = keeper(&env, LIMIT);
-        let ops: Vec<_> =
-            (1..4).map(|n| drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512 * n))])).collect();
+        let ops: Vec<_> = (1..4)
+            .map(|n| drive.read(ByteOffset(0), smallvec![Buf::unpooled(ByteCount(512 * n))]))
+            .collect();
         assert_eq!(
             (kept.borrow().len(), drive.outstanding(), env.executor().operations_in_flight()),
             (3, 3, 3)
@@ -442,7 +445,8 @@ fn health_is_asked_for_like_anything_else() {
         env.yield_now().await;
         let (request, completion) = kept.borrow_mut().pop().unwrap();
         assert_eq!((request.name(), request.range().len), ("health", ByteCount::ZERO));
-        let told = platform::DriveHealth { wear_percent: Some(7), ..platform::DriveHealth::default() };
+        let told =
+            platform::DriveHealth { wear_percent: Some(7), ..platform::DriveHealth::default() };
         completion.complete(IoOutcome::with_health(told.clone()));
         assert_eq!(asking.await, Ok(told));
         // A drive that does not respond is not reported as healthy.
@@ -491,7 +495,8 @@ fn what_is_overdue_at_a_drive_that_is_watched_over_is_waited_for_until_it_is_giv
         assert_eq!((drive.is_overdue(), watch.0.get(), drive.outstanding()), (false, 2, 1));
         completion.complete(IoOutcome::done(0));
         // The drive reports itself which of them it returned.
-        let kinds = [returned.await.result, given_up.await.result].map(|result| result.map_err(|e| e.kind));
+        let kinds =
+            [returned.await.result, given_up.await.result].map(|result| result.map_err(|e| e.kind));
         assert!(kinds.contains(&Ok(0)) && kinds.contains(&Err(IoErrorKind::TimedOut)), "{kinds:?}");
         assert_eq!((drive.outstanding(), env.executor().operations_in_flight()), (0, 0));
     })

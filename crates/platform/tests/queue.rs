@@ -21,8 +21,8 @@ fn place_of(kept: &HeldOperations, nth: usize) -> u64 {
     kept.borrow()[nth].0.range().start.0
 }
 
-/// A slow drive with a long queue failed as if it did not answer: the time limit of an operation ran
-/// while hundreds of operations were ahead of it.
+/// A slow drive with a long queue failed as if it did not answer: the time limit of an operation
+/// ran while hundreds of operations were ahead of it.
 #[test]
 fn a_drive_has_a_bounded_number_of_operations_and_what_waits_does_not_age() {
     let mut sim = Sim::new(SimOptions::default());

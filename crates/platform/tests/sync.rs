@@ -91,7 +91,8 @@ fn a_signal_wakes_everyone_who_waits_and_each_looks_for_itself() {
     let (signal, value) = (Rc::new(Signal::default()), Rc::new(Cell::new(0)));
     let order = Rc::new(RefCell::new(Vec::new()));
     for wanted in [3, 1, 2, 0] {
-        let (env, signal, value, order) = (env.clone(), signal.clone(), value.clone(), order.clone());
+        let (env, signal, value, order) =
+            (env.clone(), signal.clone(), value.clone(), order.clone());
         env.clone().spawn("waiter", async move {
             signal.wait_until(&env, || value.get() >= wanted).await;
             order.borrow_mut().push((wanted, value.get()));

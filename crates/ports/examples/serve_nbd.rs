@@ -9,7 +9,8 @@
 #![allow(clippy::disallowed_methods, reason = "a binary joins a world to the engine")]
 
 use engine::{
-    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
+    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec,
+    VolumeState,
 };
 use layout::{Geometry, Level};
 use platform::{Address, DriveSource, Env, mailbox};
@@ -75,7 +76,15 @@ fn start_shard(
     let (port, messages) = port_mailbox(env);
     let ready = (seed.sender(), port);
     let shard: Shard = seed.start(ShardIndex(index), count, reports);
-    (ready, serve_shard::<Nbd, _>(shard, platform::Hosts::default(), messages, SessionOptions::default()))
+    (
+        ready,
+        serve_shard::<Nbd, _>(
+            shard,
+            platform::Hosts::default(),
+            messages,
+            SessionOptions::default(),
+        ),
+    )
 }
 
 async fn attach(
@@ -129,11 +138,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     for index in 1..count {
         let (tell, hear) = mpsc::channel();
         let reports = reports.clone();
-        let thread = platform_linux::spawn_shard(&format!("shard {index}"), settings.clone(), move |env| {
-            let (ready, port) = start_shard(&env, index, count, reports);
-            tell.send(ready).expect("the first shard waits for this");
-            port
-        })?;
+        let thread =
+            platform_linux::spawn_shard(&format!("shard {index}"), settings.clone(), move |env| {
+                let (ready, port) = start_shard(&env, index, count, reports);
+                tell.send(ready).expect("the first shard waits for this");
+                port
+            })?;
         threads.push(thread);
         shards.push(hear.recv()?);
     }
@@ -150,11 +160,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     first.run(async move {
         let spec = attach(&env, &arguments, &engines).await?;
-        let states = BTreeMap::from([(spec.id, VolumeState::optimal(&Regions::of(&spec.geometry)))]);
+        let states =
+            BTreeMap::from([(spec.id, VolumeState::optimal(&Regions::of(&spec.geometry)))]);
         env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, engines, states));
         let options = ServerOptions::default();
         let server =
-            Server::<Nbd>::start(&env, std::slice::from_ref(&arguments.address), ports, options).await?;
+            Server::<Nbd>::start(&env, std::slice::from_ref(&arguments.address), ports, options)
+                .await?;
         println!("'{}' of {} at {}", spec.name, spec.capacity, server.addresses()[0]);
         while ended.receive().await.is_some() {}
         server.shut_down(Duration::from_secs(5)).await;

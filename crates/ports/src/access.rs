@@ -92,7 +92,8 @@ impl ClientPattern {
     fn parse(word: &str) -> Result<ClientPattern, String> {
         let wrong = || {
             format!(
-                "'{word}' is not anybody, address:192.0.2.0/24, uid:1000, name:host.example or sha256:FINGERPRINT"
+                "'{word}' is not anybody, address:192.0.2.0/24, uid:1000, name:host.example or \
+                    sha256:FINGERPRINT"
             )
         };
         let (kind, value) = word.split_once(':').unwrap_or((word, ""));
@@ -100,7 +101,9 @@ impl ClientPattern {
             "anybody" if value.is_empty() => Ok(ClientPattern::Anybody),
             "address" => network(value).ok_or_else(wrong),
             "uid" => value.parse().map(ClientPattern::User).map_err(|_| wrong()),
-            "name" => ServerName::try_from(value.to_owned()).map(ClientPattern::Named).map_err(|_| wrong()),
+            "name" => ServerName::try_from(value.to_owned())
+                .map(ClientPattern::Named)
+                .map_err(|_| wrong()),
             "sha256" => fingerprint(value).map(ClientPattern::Certificate).ok_or_else(wrong),
             _ => Err(wrong()),
         }
@@ -119,9 +122,11 @@ impl ClientPattern {
                 ParsedCertificate::try_from(certificate)
                     .is_ok_and(|parsed| rustls::client::verify_server_name(&parsed, name).is_ok())
             }),
-            ClientPattern::Certificate(digest) => visitor.certificate.as_ref().is_some_and(|certificate| {
-                ring::digest::digest(&ring::digest::SHA256, certificate).as_ref() == digest
-            }),
+            ClientPattern::Certificate(digest) => {
+                visitor.certificate.as_ref().is_some_and(|certificate| {
+                    ring::digest::digest(&ring::digest::SHA256, certificate).as_ref() == digest
+                })
+            }
         }
     }
 }
@@ -130,14 +135,17 @@ impl ClientPattern {
 fn fingerprint(text: &str) -> Option<[u8; 32]> {
     let digits: Vec<u32> =
         text.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let bytes: Vec<u8> =
-        digits.chunks(2).map(|pair| pair.iter().fold(0, |sum, digit| sum * 16 + *digit as u8)).collect();
+    let bytes: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |sum, digit| sum * 16 + *digit as u8))
+        .collect();
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
 /// `ADDRESS` or `ADDRESS/BITS`.
 fn network(text: &str) -> Option<ClientPattern> {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let (address, bits) =
+        text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
@@ -157,7 +165,8 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
         IpAddr::V6(address) => address.to_bits(),
     };
     let differ = all(address) ^ all(network);
-    address.is_ipv4() == network.is_ipv4() && differ.checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
+    address.is_ipv4() == network.is_ipv4()
+        && differ.checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
 }
 
 #[cfg(test)]
@@ -171,7 +180,10 @@ mod tests {
 
     fn user(uid: u32) -> ClientIdentity {
         let process = Some(Process { pid: 7, uid, command: None });
-        ClientIdentity { peer: Peer { address: "/run/nbd.sock".into(), process }, certificate: None }
+        ClientIdentity {
+            peer: Peer { address: "/run/nbd.sock".into(), process },
+            certificate: None,
+        }
     }
 
     #[test]

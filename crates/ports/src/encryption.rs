@@ -56,7 +56,8 @@ impl Encryption {
                 for certificate in read(pem).map_err(Unfit::Clients)? {
                     roots.add(certificate).map_err(|error| clients(&error))?;
                 }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
                 builder.with_client_cert_verifier(verifier.map_err(|error| clients(&error))?)
             }
         };

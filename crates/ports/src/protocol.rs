@@ -204,7 +204,9 @@ impl Wire<'_> {
         encryption: &Encryption,
     ) -> Result<Option<CertificateDer<'static>>, String> {
         if !self.received().is_empty() {
-            return Err("the client continued without encryption after it had requested TLS".to_owned());
+            return Err(
+                "the client continued without encryption after it had requested TLS".to_owned()
+            );
         }
         let tls = tls::accept(self.life.env(), self.life, encryption.config.clone()).await?;
         let certificate = tls.client_certificate();

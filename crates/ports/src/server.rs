@@ -162,12 +162,14 @@ impl<P: Protocol> Server<P> {
         shards: Vec<mailbox::Sender<PortMessage>>,
         options: ServerOptions,
     ) -> Result<Server<P>> {
-        if let Some(remote) = addresses.iter().find(|address| !address.is_local() && !options.allow_remote) {
+        if let Some(remote) =
+            addresses.iter().find(|address| !address.is_local() && !options.allow_remote)
+        {
             return Err(Error {
                 kind: ErrorKind::Remote,
                 context: format!(
-                    "'{remote}' can be reached from other machines, which could all use {}; listen at \
-                     127.0.0.1 or a Unix socket, or give --allow-remote",
+                    "'{remote}' can be reached from other machines, which could all use {}; \
+                     listen at 127.0.0.1 or a Unix socket, or give --allow-remote",
                     P::NAME
                 ),
                 source: None,
@@ -267,7 +269,8 @@ impl<P: Protocol> Shared<P> {
         let number = self.next_place.get();
         self.next_place.set(number + 1);
         self.taken.all.set(self.taken.all.get() + 1);
-        let place = ConnectionSlot { number, is_greeting: Cell::new(true), said: self.said.clone() };
+        let place =
+            ConnectionSlot { number, is_greeting: Cell::new(true), said: self.said.clone() };
         let mut message = PortMessage::Connection { source, place };
         for _ in 0..self.shards.len() {
             let next = self.next.get() % self.shards.len();
@@ -294,7 +297,8 @@ impl<P: Protocol> Shared<P> {
             if has_place && greets < u64::from(self.options.max_greetings.max(1)) {
                 return true;
             }
-            let oldest = greeting.borrow().first_key_value().map(|(number, shard)| (*number, *shard));
+            let oldest =
+                greeting.borrow().first_key_value().map(|(number, shard)| (*number, *shard));
             let Some((number, shard)) = oldest else { return false };
             if self.shards[shard].send(PortMessage::Displace(number)).is_err() {
                 return false;

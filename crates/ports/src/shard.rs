@@ -159,7 +159,10 @@ impl<S: Targets> Port<S> {
             Some(target) => {
                 self.start::<P>(source, Entry::Known { target, read_only }, None, Box::new(alive));
             }
-            None => tracing::debug!(peer = %source.peer(), "{}: its target is no longer served", self.name),
+            None => {
+                tracing::debug!(peer = %source.peer(), "{}: its target is no longer \
+                    served", self.name)
+            }
         }
     }
 
@@ -209,7 +212,8 @@ impl<S: Targets> Port<S> {
 
     async fn stop(&self, limit: Duration) {
         self.stopped.set(true);
-        let lives = || self.guests.borrow().values().map(|guest| guest.life.clone()).collect::<Vec<_>>();
+        let lives =
+            || self.guests.borrow().values().map(|guest| guest.life.clone()).collect::<Vec<_>>();
         lives().iter().for_each(|life| life.stop());
         let all_ended = || self.guests.borrow().is_empty();
         let mut ended = pin!(self.ended.wait_until(self.env(), all_ended));
@@ -271,7 +275,10 @@ impl<S: Targets> Port<S> {
         let (moved, since) = life.seen.get();
         if !life.holds_memory() || moved != life.moved_bytes.get() {
             life.seen.set((life.moved_bytes.get(), now));
-        } else if now.since(since) >= self.options.stall_limit && self.waiting.get() > 0 && !life.is_cut() {
+        } else if now.since(since) >= self.options.stall_limit
+            && self.waiting.get() > 0
+            && !life.is_cut()
+        {
             tracing::warn!(
                 peer = %life.peer,
                 "{}: a client stalls on memory that others need; it is disconnected",

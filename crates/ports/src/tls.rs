@@ -61,7 +61,8 @@ pub(crate) async fn accept(
     let mut connection = ServerConnection::new(config).map_err(|error| format!("TLS: {error}"))?;
     // The size of a piece limits it.
     connection.set_buffer_limit(None);
-    let arrived = Received { buf: Some(Buf::unpooled(ByteCount(RECEIVED as u64))), at: 0, filled: 0 };
+    let arrived =
+        Received { buf: Some(Buf::unpooled(ByteCount(RECEIVED as u64))), at: 0, filled: 0 };
     let inner = Inner {
         env: env.clone(),
         under: life.stream(),
@@ -69,7 +70,10 @@ pub(crate) async fn accept(
         arrived: RefCell::new(arrived),
     };
     loop {
-        inner.send_records().await.map_err(|_| "the client left during the TLS handshake".to_owned())?;
+        inner
+            .send_records()
+            .await
+            .map_err(|_| "the client left during the TLS handshake".to_owned())?;
         if !inner.connection.borrow().is_handshaking() {
             return Ok(Tls(Rc::new(inner)));
         }
@@ -79,7 +83,8 @@ pub(crate) async fn accept(
         if let Err(error) = inner.decrypt() {
             // The alert is best effort; the client may have disconnected.
             if inner.send_records().await.is_err() {
-                tracing::debug!(peer = %life.peer, "the client disconnected before the TLS alert was sent");
+                tracing::debug!(peer = %life.peer, "the client disconnected before the TLS alert \
+                    was sent");
             }
             return Err(format!("TLS: {error}"));
         }
@@ -90,7 +95,10 @@ impl Tls {
     /// The certificate that the client authenticated with, if one was requested.
     pub fn client_certificate(&self) -> Option<CertificateDer<'static>> {
         let connection = self.0.connection.borrow();
-        connection.peer_certificates().and_then(<[_]>::first).map(|first| first.clone().into_owned())
+        connection
+            .peer_certificates()
+            .and_then(<[_]>::first)
+            .map(|first| first.clone().into_owned())
     }
 }
 
@@ -100,7 +108,9 @@ impl Stream for Tls {
         match self.0.read(&mut buf) {
             Ok(0) => {
                 let inner = self.0.clone();
-                self.0.env.spawn("tls receive", async move { inner.receive(buf, completion).await });
+                self.0
+                    .env
+                    .spawn("tls receive", async move { inner.receive(buf, completion).await });
             }
             outcome => returned(completion, buf, outcome.map(|count| count as u64)),
         }
@@ -214,10 +224,13 @@ impl Inner {
 
     /// Passes received bytes to rustls. All earlier plaintext must be read.
     fn decrypt(&self) -> Result<(), String> {
-        let (mut arrived, mut connection) = (self.arrived.borrow_mut(), self.connection.borrow_mut());
+        let (mut arrived, mut connection) =
+            (self.arrived.borrow_mut(), self.connection.borrow_mut());
         let (at, filled) = (arrived.at, arrived.filled);
         let Some(buf) = &arrived.buf else { return Err("the received bytes were lost".to_owned()) };
-        let taken = connection.read_tls(&mut &buf.bytes()[at..filled]).map_err(|error| error.to_string())?;
+        let taken = connection
+            .read_tls(&mut &buf.bytes()[at..filled])
+            .map_err(|error| error.to_string())?;
         arrived.at += taken;
         let state = connection.process_new_packets().map_err(|error| error.to_string())?;
         if state.peer_has_closed() {
@@ -277,7 +290,8 @@ impl<'a> Pieces<'a> {
             let bytes = match slice.solid() {
                 Some(bytes) => &bytes[self.at..],
                 // Slices of zeros have no bytes of their own.
-                None => &platform::buffers::zero_bytes()[..left.min(platform::buffers::zero_bytes().len())],
+                None => &platform::buffers::zero_bytes()
+                    [..left.min(platform::buffers::zero_bytes().len())],
             };
             let part = &bytes[..bytes.len().min(room)];
             if !part.is_empty() {

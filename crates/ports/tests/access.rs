@@ -21,7 +21,8 @@ const ERROR: u32 = 1 << 31;
 /// The clients are on a machine that cannot identify their user, so only rules for all clients
 /// apply.
 fn machine(rules: &str, names: &[&'static str]) -> Machine {
-    let plan = |&name: &&'static str| Plan { name, level: Level::Raid1, drives: 2, drive_bytes: 1 << 20 };
+    let plan =
+        |&name: &&'static str| Plan { name, level: Level::Raid1, drives: 2, drive_bytes: 1 << 20 };
     let plans: Vec<Plan> = names.iter().map(plan).collect();
     let access = Some(Arc::new(Access::parse(rules).unwrap()));
     let session = SessionOptions { access, ..SessionOptions::default() };
@@ -121,8 +122,17 @@ fn what_a_client_has_no_right_to_is_as_if_it_were_not_there() {
         assert_eq!(flags(options.flags(b"pub").await), Ok(0));
         assert_eq!(flags(options.flags(b"ro").await), Ok(READ_ONLY));
         let absent = options.flags(b"absent").await.unwrap_err();
-        let names =
-            [&b"priv"[..], b"PUB", b"Pub", b"pub ", b" pub", b"../priv", b"*", b"pub\n", "prıv".as_bytes()];
+        let names = [
+            &b"priv"[..],
+            b"PUB",
+            b"Pub",
+            b"pub ",
+            b" pub",
+            b"../priv",
+            b"*",
+            b"pub\n",
+            "prıv".as_bytes(),
+        ];
         for name in names {
             assert_eq!(options.flags(name).await, Err(absent), "{name:?}");
             assert!(Options::begin(&env).await.gets_cut_off(name).await, "{name:?}");
@@ -155,7 +165,9 @@ fn who_may_only_read_writes_nothing_whatever_it_sends() {
             go.extend([0, 0]);
             assert_eq!(client.replies(7, &go).await.last().unwrap().0, ACK);
             // A write, a trim, zeroes, and a read.
-            for (command, payload, error) in [(1_u16, 512, EPERM), (4, 0, EPERM), (6, 0, EPERM), (0, 0, 0)] {
+            for (command, payload, error) in
+                [(1_u16, 512, EPERM), (4, 0, EPERM), (6, 0, EPERM), (0, 0, 0)]
+            {
                 let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
                 request.extend([0, 0]);
                 request.extend(command.to_be_bytes());

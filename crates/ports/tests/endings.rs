@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Answer, Ask, Client, Lost, Machine, RAID5, client_options, dial, hear, options, slices};
+use common::{
+    Answer, Ask, Client, Lost, Machine, RAID5, client_options, dial, hear, options, slices,
+};
 use nbd::{Command, CommandFlags, ErrorKind, ReplyStyle};
 use platform::Env;
 use platform_sim::{Rng, SimOptions};
@@ -67,7 +69,8 @@ fn a_client_process_that_is_killed_leaves_nothing_behind() {
                 }
             }
         });
-        let moment = machine.sim.now() + Duration::from_micros(Rng::new(seed, "kill", "").below(20_000));
+        let moment =
+            machine.sim.now() + Duration::from_micros(Rng::new(seed, "kill", "").below(20_000));
         machine.sim.run_until(moment).unwrap();
         machine.sim.kill_process(machine.clients);
         machine.clients = machine.sim.add_process();
@@ -82,8 +85,10 @@ fn garbage_closes_only_its_own_connection() {
         machine.run(async move |env| {
             let mut rng = Rng::new(seed, "garbage", "");
             let mut good = connect(&env).await;
-            let stream = if rng.chance(1, 2) { dial(&env).await } else { connect(&env).await.stream };
-            let mut garbage: Vec<u8> = (0..rng.between(1, 4000)).map(|_| rng.next_u64() as u8).collect();
+            let stream =
+                if rng.chance(1, 2) { dial(&env).await } else { connect(&env).await.stream };
+            let mut garbage: Vec<u8> =
+                (0..rng.between(1, 4000)).map(|_| rng.next_u64() as u8).collect();
             if rng.chance(1, 2) {
                 // The first words are valid.
                 garbage.splice(0..0, *b"\0\0\0\x03IHAVEOPT\xff\xff\xff\xff\xff\xff\xff\xff");
@@ -308,7 +313,8 @@ fn connections_beyond_the_limit_are_told_so_and_places_become_free() {
 #[test]
 fn who_says_nothing_makes_room_for_who_comes_next() {
     for shards in [1, 3] {
-        let server = ServerOptions { max_connections: 6, max_greetings: 3, ..ServerOptions::default() };
+        let server =
+            ServerOptions { max_connections: 6, max_greetings: 3, ..ServerOptions::default() };
         let sim = SimOptions { shards, ..options(9) };
         let mut machine = Machine::start_with(sim, &[RAID5], SessionOptions::default(), server);
         machine.run(async move |env| {
@@ -332,8 +338,11 @@ fn who_says_nothing_makes_room_for_who_comes_next() {
                 assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
             }
             // Six clients are greeted: none of them is displaced.
-            let seventh = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await;
-            let Err(Lost::Protocol(error)) = seventh else { panic!("a seventh connection was let in") };
+            let seventh =
+                Client::connect(&env, client_options("five", ReplyStyle::Structured)).await;
+            let Err(Lost::Protocol(error)) = seventh else {
+                panic!("a seventh connection was let in")
+            };
             assert_eq!(error.kind, ErrorKind::ShuttingDown);
             assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
         });
@@ -353,13 +362,18 @@ fn remote_addresses_need_permission() {
             let address: platform::Address = "0.0.0.0:10809".parse().unwrap();
             let options = ServerOptions::default();
             let refused =
-                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options)
+                    .await;
             let error = refused.err().unwrap();
             assert_eq!(error.kind, ports::ErrorKind::Remote);
-            assert!(error.context.contains("'0.0.0.0:10809'") && error.context.contains("--allow-remote"));
+            assert!(
+                error.context.contains("'0.0.0.0:10809'")
+                    && error.context.contains("--allow-remote")
+            );
             let options = ServerOptions { allow_remote: true, ..options };
             let allowed =
-                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options).await;
+                Server::<Nbd>::start(&env, std::slice::from_ref(&address), Vec::new(), options)
+                    .await;
             let twice = Server::<Nbd>::start(&env, &[address], Vec::new(), options).await;
             assert_eq!(twice.err().unwrap().kind, ports::ErrorKind::Listen);
             allowed.unwrap().shut_down(SECOND).await;
@@ -375,7 +389,8 @@ fn shut_down_under(machine: &mut Machine, pause: Duration, limit: Duration) -> (
         let (env, sent) = (env.clone(), sent.clone());
         async move {
             let mut client = connect(&env).await;
-            let asks: Vec<_> = (0..40).map(|index| Ask::write(index * 5000, vec![9; 5000])).collect();
+            let asks: Vec<_> =
+                (0..40).map(|index| Ask::write(index * 5000, vec![9; 5000])).collect();
             let (cookies, bytes) = client.begin(&asks);
             let sending = client.stream.send(slices(&bytes));
             sent.set(true);
@@ -389,7 +404,9 @@ fn shut_down_under(machine: &mut Machine, pause: Duration, limit: Duration) -> (
                     rest = &rest[step.consumed..];
                     step.event
                 } {
-                    let nbd::ReplyEvent::Done { cookie, result } = event else { panic!("{event:?}") };
+                    let nbd::ReplyEvent::Done { cookie, result } = event else {
+                        panic!("{event:?}")
+                    };
                     assert_eq!(result, Ok(()));
                     answered[cookies.iter().position(|known| *known == cookie).unwrap()] = true;
                 }
@@ -435,7 +452,11 @@ fn a_shutdown_answers_what_it_took_in_and_every_answered_write_is_there() {
             })
             .unwrap();
         for (index, _) in answered.iter().enumerate().filter(|(_, answered)| **answered) {
-            assert_eq!(content[index * 5000..(index + 1) * 5000], [9; 5000], "seed {seed}, write {index}");
+            assert_eq!(
+                content[index * 5000..(index + 1) * 5000],
+                [9; 5000],
+                "seed {seed}, write {index}"
+            );
         }
     }
     assert!(some, "no shutdown came in the middle: the test has lost its subject");

@@ -28,7 +28,8 @@ impl Client {
     async fn connect(env: &Env, name: &str) -> (Client, u64) {
         let mut client = Client { stream: dial(env).await, heard: Vec::new() };
         client.send(&[&[name.len() as u8], name.as_bytes()].concat()).await;
-        let capacity = client.take(8).await.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+        let capacity =
+            client.take(8).await.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
         (client, capacity)
     }
 
@@ -120,7 +121,8 @@ fn requests_beyond_the_limits_wait_or_end_the_connection() {
         let mut greedy = Client::five(&env).await;
         assert_eq!(greedy.read(0, LONGEST + 1).await, Err(None), "above the maximum");
         let mut client = Client::five(&env).await;
-        let many: Vec<u8> = (0..60).flat_map(|tag| request(b'r', tag, 1000 * u64::from(tag), 512)).collect();
+        let many: Vec<u8> =
+            (0..60).flat_map(|tag| request(b'r', tag, 1000 * u64::from(tag), 512)).collect();
         client.send(&many).await;
         for _ in 0..60 {
             assert_eq!(client.answer().await.unwrap().0, DONE);
@@ -160,7 +162,8 @@ fn a_shutdown_answers_what_was_taken_in() {
     let mut machine = Machine::start(options(5), &[RAID5]);
     let mut client = machine.run(async |env| {
         let client = Client::five(&env).await;
-        let ask = |tag: u32| [request(b'w', tag, 5000 * u64::from(tag), 5000), vec![9; 5000]].concat();
+        let ask =
+            |tag: u32| [request(b'w', tag, 5000 * u64::from(tag), 5000), vec![9; 5000]].concat();
         client.send(&(0..40).flat_map(ask).collect::<Vec<u8>>()).await;
         env.sleep(Duration::from_millis(1)).await;
         client
@@ -205,7 +208,8 @@ fn a_client_that_vanishes_at_any_byte_leaves_nothing_behind() {
             let client = Client::five(&env).await;
             let asks = (0..20_u32).flat_map(|tag| match tag % 2 {
                 0 => request(b'r', tag, u64::from(tag) * 10_000, 30_000),
-                _ => [request(b'w', tag, u64::from(tag) * 10_000, 9_999), vec![tag as u8; 9_999]].concat(),
+                _ => [request(b'w', tag, u64::from(tag) * 10_000, 9_999), vec![tag as u8; 9_999]]
+                    .concat(),
             });
             let bytes: Vec<u8> = asks.collect();
             let cut = rng.between(0, bytes.len() as u64) as usize;

@@ -25,7 +25,8 @@ fn a_client_learns_what_the_volume_is() {
     let small = Plan { name: "zero", level: Level::Raid0, drives: 2, drive_bytes: 1 << 20 };
     let mut machine = Machine::start(options(1), &[RAID5, small]);
     machine.run(async |env| {
-        let client = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await.unwrap();
+        let client =
+            Client::connect(&env, client_options("five", ReplyStyle::Structured)).await.unwrap();
         let connected = client.protocol.connected().clone();
         assert_eq!(connected.size_bytes, CAPACITY);
         assert_eq!(connected.description, "raid5, 4 drives");
@@ -34,9 +35,12 @@ fn a_client_learns_what_the_volume_is() {
         assert_eq!(u64::from(connected.block_sizes.maximum_bytes), MEMORY.0 / 4);
         let flags = connected.flags;
         assert!(flags.flush && flags.fua && flags.trim && flags.write_zeroes && flags.fast_zero);
-        assert!(flags.cache && flags.multi_conn && flags.df && !flags.read_only && !flags.rotational);
+        assert!(
+            flags.cache && flags.multi_conn && flags.df && !flags.read_only && !flags.rotational
+        );
         client.leave().await;
-        let other = Client::connect(&env, client_options("zero", ReplyStyle::Simple)).await.unwrap();
+        let other =
+            Client::connect(&env, client_options("zero", ReplyStyle::Simple)).await.unwrap();
         assert_eq!(other.protocol.connected().size_bytes, 2 << 20);
         other.leave().await;
         for name in ["", "six"] {
@@ -95,7 +99,8 @@ fn every_command_does_its_work_in_every_style() {
 fn holes_are_reported_where_nothing_was_written() {
     let mut machine = Machine::start(options(3), &[RAID5]);
     machine.run(async |env| {
-        let mut client = Client::connect(&env, client_options("five", ReplyStyle::Structured)).await.unwrap();
+        let mut client =
+            Client::connect(&env, client_options("five", ReplyStyle::Structured)).await.unwrap();
         assert_eq!(client.ask(Ask::write(65536, vec![1; 65536])).await.result, Ok(()));
         let all = client.ask(Ask::new(Command::BlockStatus, 0, CAPACITY)).await;
         assert_eq!(all.result, Ok(()));
@@ -152,7 +157,11 @@ fn requests_that_break_a_rule_are_refused_and_the_connection_goes_on() {
                 let sending = client.stream.send(common::slices(&bytes));
                 let answers = client.answers(&ask, &cookies).await.unwrap();
                 assert!(sending.await.result.is_ok());
-                assert_eq!(answers[0].result.as_ref().unwrap_err().errno, errno, "command {command}");
+                assert_eq!(
+                    answers[0].result.as_ref().unwrap_err().errno,
+                    errno,
+                    "command {command}"
+                );
             }
             assert_eq!(client.ask(Ask::read(0, 10)).await.data, [0; 10]);
             client.leave().await;
@@ -168,9 +177,11 @@ fn a_medium_error_fails_the_read_that_meets_it_and_no_other() {
     let bad = units::ByteRange::new(units::ByteOffset(4096), units::ByteCount(512));
     machine.sim.drive("zero0").unwrap().make_unreadable(bad);
     machine.run(async |env| {
-        let mut client = Client::connect(&env, client_options("", ReplyStyle::Structured)).await.unwrap();
-        let answers =
-            client.ask_all(&[Ask::read(0, 4096), Ask::read(4096, 512), Ask::read(8192, 4096)]).await;
+        let mut client =
+            Client::connect(&env, client_options("", ReplyStyle::Structured)).await.unwrap();
+        let answers = client
+            .ask_all(&[Ask::read(0, 4096), Ask::read(4096, 512), Ask::read(8192, 4096)])
+            .await;
         let answers = answers.unwrap();
         assert_eq!(answers[0].result, Ok(()));
         let failure = answers[1].result.clone().unwrap_err();
@@ -186,7 +197,8 @@ fn a_read_only_server_refuses_writes() {
     let session = ports::SessionOptions { read_only: true, ..Default::default() };
     let mut machine = Machine::start_with(options(5), &[RAID5], session, Default::default());
     machine.run(async |env| {
-        let mut client = Client::connect(&env, client_options("", ReplyStyle::Simple)).await.unwrap();
+        let mut client =
+            Client::connect(&env, client_options("", ReplyStyle::Simple)).await.unwrap();
         assert!(client.protocol.connected().flags.read_only);
         assert_eq!(client.ask(Ask::read(0, 512)).await.result, Ok(()));
         let refused = client.protocol.begin(Command::Write, CommandFlags::NONE, 0, 512);
@@ -239,7 +251,9 @@ async fn one_client(env: platform::Env, seed: u64, name: u64, from: u64, to: u64
                 ((ask.offset - from) as usize, (ask.offset - from + ask.length) as usize)
             };
             match ask.command {
-                Command::Read => assert!(answer.data == model[start..end], "seed {seed}, client {name}"),
+                Command::Read => {
+                    assert!(answer.data == model[start..end], "seed {seed}, client {name}")
+                }
                 Command::Write => model[start..end].copy_from_slice(&ask.payload),
                 Command::WriteZeroes => model[start..end].fill(0),
                 Command::BlockStatus => {
@@ -271,7 +285,9 @@ fn any_requests_over_any_connections_do_the_same_as_on_a_piece_of_memory() {
         let tasks: Vec<_> = (0..clients)
             // Neighbours share a sector and a stripe, so that their requests interact in the
             // engine.
-            .map(|name| one_client(env.clone(), seed, name, name * share + 7 * name, (name + 1) * share))
+            .map(|name| {
+                one_client(env.clone(), seed, name, name * share + 7 * name, (name + 1) * share)
+            })
             .map(|client| env.spawn("client", client))
             .collect();
         for task in &tasks {

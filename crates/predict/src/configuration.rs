@@ -57,7 +57,9 @@ impl WriteHole {
     pub fn journal(&self) -> Option<String> {
         match self {
             WriteHole::Resync => None,
-            WriteHole::Journal { log } if log.is_empty() => Some("journal on its drives".to_owned()),
+            WriteHole::Journal { log } if log.is_empty() => {
+                Some("journal on its drives".to_owned())
+            }
             WriteHole::Journal { log } => Some(format!("journal on {}", counted(log))),
         }
     }
@@ -78,8 +80,9 @@ impl WriteHole {
 pub fn parse_drives(catalog: &Catalog, text: &str) -> Result<Vec<DriveSpec>> {
     let mut drives = Vec::new();
     for part in text.split('+') {
-        let counted =
-            part.split_once('x').and_then(|(count, name)| Some((count.parse::<usize>().ok()?, name)));
+        let counted = part
+            .split_once('x')
+            .and_then(|(count, name)| Some((count.parse::<usize>().ok()?, name)));
         let (count, name) = counted.unwrap_or((1, part));
         if count == 0 || count > units::MAX_DRIVES {
             return Err(Error::refused(format!(
@@ -106,7 +109,11 @@ fn written(controller: &ControllerSpec) -> ByteCount {
 }
 
 /// The write-back cache for the volume: SoftROC's own, or the controller's.
-fn write_back(controller: &ControllerSpec, policies: &Policies, modes: Modes) -> Result<Option<ByteCount>> {
+fn write_back(
+    controller: &ControllerSpec,
+    policies: &Policies,
+    modes: Modes,
+) -> Result<Option<ByteCount>> {
     match (policies.write_back, &controller.cache) {
         (Some(_), Some(_)) => Err(Error::refused(format!(
             "{} has a cache of its own; omit --cache, or choose the controller HBA",
@@ -210,9 +217,11 @@ impl Configuration {
     pub fn on_controllers(self, controllers: usize) -> Result<Configuration> {
         match controllers {
             1 => Ok(self),
-            2..=MOST_CONTROLLERS => {
-                Ok(Configuration { name: format!("{controllers} x {}", self.name), controllers, ..self })
-            }
+            2..=MOST_CONTROLLERS => Ok(Configuration {
+                name: format!("{controllers} x {}", self.name),
+                controllers,
+                ..self
+            }),
             _ => Err(Error::refused(format!(
                 "{controllers} controllers are not supported; give 1 to {MOST_CONTROLLERS} with \
                  --controllers"
@@ -231,7 +240,8 @@ impl Configuration {
         let drives = self.drives.len();
         if let Some(slot) = slots.iter().find(|slot| usize::from(**slot) >= drives) {
             return Err(Error::refused(format!(
-                "there is no slot {slot}: {drives} drives have the slots 0 to {}; name others with --failed",
+                "there is no slot {slot}: {drives} drives have the slots 0 to {}; name others with \
+                    --failed",
                 drives.saturating_sub(1)
             )));
         }
@@ -239,7 +249,8 @@ impl Configuration {
         let one_row_or_more = ByteCount(1 << 30);
         if !self.shape.geometry(self.strip, one_row_or_more)?.survives_set(&failed) {
             return Err(Error::refused(format!(
-                "{} of {drives} drives does not survive the loss of {}; name fewer with --failed, or others",
+                "{} of {drives} drives does not survive the loss of {}; name fewer with --failed, \
+                    or others",
                 self.shape.level.name(),
                 slots_text(&failed)
             )));
@@ -261,7 +272,9 @@ impl Configuration {
     /// predictions rest on data sheets and assumptions only.
     pub fn not_calibrated(&self) -> Vec<&str> {
         let mut models: Vec<&str> = Vec::new();
-        for drive in self.drives.iter().chain(self.write_hole.log()).filter(|drive| !drive.is_calibrated()) {
+        for drive in
+            self.drives.iter().chain(self.write_hole.log()).filter(|drive| !drive.is_calibrated())
+        {
             if !models.contains(&drive.model.as_str()) {
                 models.push(&drive.model);
             }
@@ -274,7 +287,9 @@ impl Configuration {
     pub fn read_room(&self) -> ByteCount {
         const OF_A_DRIVER: ByteCount = ByteCount(16 << 20);
         match (&self.controller.cache, self.controller.reads_ahead_kib) {
-            (Some(_), _) => ByteCount((self.controller.cache_mib << 20) - written(&self.controller).0),
+            (Some(_), _) => {
+                ByteCount((self.controller.cache_mib << 20) - written(&self.controller).0)
+            }
             (None, 0) => ByteCount::ZERO,
             (None, _) => OF_A_DRIVER,
         }
@@ -314,7 +329,9 @@ fn write_hole(level: Level, policies: &Policies) -> Result<WriteHole> {
     let log = policies.log.clone();
     match policies.journal {
         false if log.is_empty() => Ok(WriteHole::Resync),
-        false => Err(Error::refused("--log needs a journal; add --write-hole journal, or omit --log")),
+        false => {
+            Err(Error::refused("--log needs a journal; add --write-hole journal, or omit --log"))
+        }
         true if !level.has_parity() => Err(Error::refused(format!(
             "{level} has no parity and needs no journal; omit --write-hole, or choose a level \
              such as raid5"
@@ -335,12 +352,17 @@ fn fits(controller: &ControllerSpec, name: &str, drives: &[DriveSpec]) -> Result
     };
     let (kind, advice) = match drive.link {
         DriveLink::Sas { .. } => ("a SAS", "choose SATA drives, or a controller with SAS ports"),
-        DriveLink::Sata { .. } => ("a SATA", "choose another drive, or a controller with SAS or SATA ports"),
+        DriveLink::Sata { .. } => {
+            ("a SATA", "choose another drive, or a controller with SAS or SATA ports")
+        }
         DriveLink::Pcie { .. } => {
             ("an NVMe", "measure it by itself with --controller direct, or choose other drives")
         }
     };
-    Err(Error::refused(format!("{} is {kind} drive, and {name} has {port} ports; {advice}", drive.model)))
+    Err(Error::refused(format!(
+        "{} is {kind} drive, and {name} has {port} ports; {advice}",
+        drive.model
+    )))
 }
 
 fn counted(drives: &[DriveSpec]) -> String {
@@ -355,13 +377,20 @@ fn counted(drives: &[DriveSpec]) -> String {
     kinds.iter().map(|(name, count)| format!("{count}x{name}")).collect::<Vec<_>>().join("+")
 }
 
-fn strip_of(controller: &ControllerSpec, name: &str, strip: Option<StripSize>) -> Result<StripSize> {
+fn strip_of(
+    controller: &ControllerSpec,
+    name: &str,
+    strip: Option<StripSize>,
+) -> Result<StripSize> {
     let offered = || {
-        let strips: Vec<String> = controller.strips_kib.iter().map(|kib| format!("{kib}K")).collect();
+        let strips: Vec<String> =
+            controller.strips_kib.iter().map(|kib| format!("{kib}K")).collect();
         strips.join(", ")
     };
     match strip {
-        Some(strip) if controller.strips_kib.iter().any(|kib| kib * 1024 == strip.bytes().0) => Ok(strip),
+        Some(strip) if controller.strips_kib.iter().any(|kib| kib * 1024 == strip.bytes().0) => {
+            Ok(strip)
+        }
         Some(strip) => Err(Error::refused(format!(
             "{name} offers no strip of {}; it offers {}",
             strip.bytes(),

@@ -48,7 +48,8 @@ async fn put_on(
     settings: Settings,
     cancel: &Arc<AtomicBool>,
 ) -> Result<(ByteCount, ByteCount)> {
-    let bench = Bench::new(Settings { ramp: Duration::ZERO, ..settings }).cancelled_by(cancel.clone());
+    let bench =
+        Bench::new(Settings { ramp: Duration::ZERO, ..settings }).cancelled_by(cancel.clone());
     let measured = bench.run(env, target).await?;
     let written_mib = |row: &Row| row.write.throughput_mib_s * row.duration_s;
     let written = measured.rows.iter().map(written_mib).sum::<f64>() * f64::from(1 << 20);
@@ -73,7 +74,10 @@ async fn fills(
     runtime: Duration,
 ) -> Result<bool> {
     // A different seed for each run: rewriting the same blocks makes no data dirty.
-    let apart = |by: u64| Settings { seed: settings.seed.map(|seed| seed + by), ..fixed(settings, runtime) };
+    let apart = |by: u64| Settings {
+        seed: settings.seed.map(|seed| seed + by),
+        ..fixed(settings, runtime)
+    };
     let (before, _) = put_on(env, target, volumes, apart(500_000_003), cancel).await?;
     let (after, written) = put_on(env, target, volumes, apart(700_000_001), cancel).await?;
     Ok(after.0 > before.0 + written.0 / 10)
@@ -118,7 +122,8 @@ pub(crate) async fn fill_cache(
     for round in 1..=MOST_ROUNDS {
         // The same seed would write the same blocks again.
         let seed = settings.seed.map(|seed| seed + round * 1_000_003);
-        let (dirty, _) = put_on(env, target, volumes, Settings { seed, ..filling.clone() }, cancel).await?;
+        let (dirty, _) =
+            put_on(env, target, volumes, Settings { seed, ..filling.clone() }, cancel).await?;
         in_vain = if dirty > most { 0 } else { in_vain + 1 };
         if in_vain == most_in_vain {
             break;

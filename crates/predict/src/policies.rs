@@ -92,7 +92,12 @@ impl Policies {
         modes.into_iter().filter_map(|(option, mode)| Some((option, mode.as_deref()?)))
     }
 
-    fn without_cache(&self, controller: &ControllerSpec, name: &str, asked: Option<Modes>) -> Result<Modes> {
+    fn without_cache(
+        &self,
+        controller: &ControllerSpec,
+        name: &str,
+        asked: Option<Modes>,
+    ) -> Result<Modes> {
         if asked.is_some_and(|preset| preset.fast_path) {
             return Err(Error::refused(format!(
                 "{name} has no preset fast-path (it needs a cache); choose performance or \
@@ -113,7 +118,12 @@ impl Policies {
         Ok(Modes { read_ahead, ..Modes::default() })
     }
 
-    fn with_cache(&self, cache: &ControllerCache, name: &str, asked: Option<Modes>) -> Result<Modes> {
+    fn with_cache(
+        &self,
+        cache: &ControllerCache,
+        name: &str,
+        asked: Option<Modes>,
+    ) -> Result<Modes> {
         if let Some(preset) =
             self.preset.as_deref().filter(|asked| !cache.presets.iter().any(|known| known == asked))
         {
@@ -151,9 +161,9 @@ fn is_read_ahead(mode: &str) -> Result<bool> {
     match mode {
         "read-ahead" => Ok(true),
         "no-read-ahead" => Ok(false),
-        other => {
-            Err(Error::refused(format!("unknown read mode '{other}'; expected read-ahead or no-read-ahead")))
-        }
+        other => Err(Error::refused(format!(
+            "unknown read mode '{other}'; expected read-ahead or no-read-ahead"
+        ))),
     }
 }
 

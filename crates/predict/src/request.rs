@@ -90,7 +90,8 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
     for profile in profiles {
         progress(Progress::Begins(profile.name()));
         let profile = profile.clone().on_any_ladder().for_any_time().after_any_ramp();
-        let rows = simulate(configuration, method, runs, &profile, &|| progress(Progress::OneDone))?;
+        let rows =
+            simulate(configuration, method, runs, &profile, &|| progress(Progress::OneDone))?;
         results.add(Measured { rows, ending: Ending::Complete, verified: None });
     }
     Ok(results)
@@ -99,8 +100,9 @@ pub fn predict(request: &Request, progress: OnProgress<'_>) -> Result<Results> {
 /// The simulated configuration, for the results.
 fn described(request: &Request) -> Environment {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let Configuration { controller, drives, strip, drive_cache, write_back, write_hole, modes, .. } =
-        &request.configuration;
+    let Configuration {
+        controller, drives, strip, drive_cache, write_back, write_hole, modes, ..
+    } = &request.configuration;
     let mut facts = vec![
         fact("kind", "prediction: models in virtual time".to_owned()),
         fact("controller", controller.model.clone()),
@@ -121,12 +123,16 @@ fn described(request: &Request) -> Environment {
     if let Some(on) = drive_cache {
         facts.push(fact("drive cache", if *on { "on" } else { "off" }.to_owned()));
     }
-    let failed: Vec<String> = request.configuration.failed.iter().map(|slot| slot.to_string()).collect();
+    let failed: Vec<String> =
+        request.configuration.failed.iter().map(|slot| slot.to_string()).collect();
     if !failed.is_empty() {
         facts.push(fact("failed", failed.join(", ")));
     }
     if let Some(size) = write_back {
-        facts.push(fact("cache", format!("{size}, write-back, full to its mark before each measurement")));
+        facts.push(fact(
+            "cache",
+            format!("{size}, write-back, full to its mark before each measurement"),
+        ));
     }
     if let Some(journal) = write_hole.journal() {
         facts.push(fact("write hole", journal));

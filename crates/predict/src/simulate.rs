@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use storagebench::{
-    Access, Bench, Ending, Interval95, Ladder, Latency, NoteKind, Observer, Profile, Row, Settings, Snapshot,
-    Split, Surroundings, Target, student_t_95,
+    Access, Bench, Ending, Interval95, Ladder, Latency, NoteKind, Observer, Profile, Row, Settings,
+    Snapshot, Split, Surroundings, Target, student_t_95,
 };
 use units::ByteCount;
 
@@ -47,7 +47,8 @@ type Seen = (Rc<Volume>, Rc<dyn Drive>);
 /// A volume of the engine on a controller's drives.
 async fn volume_on(env: &Env, server: &Server, configuration: &Configuration) -> Result<Seen> {
     let Configuration { shape, strip, .. } = configuration;
-    let service = assemble(env, shape, *strip, server.drives(), choices(configuration, server)).await?;
+    let service =
+        assemble(env, shape, *strip, server.drives(), choices(configuration, server)).await?;
     let volume = service.volume().clone();
     Ok((volume, server.host_port(env, service)))
 }
@@ -68,9 +69,11 @@ fn others(
         let (env, server) = (sim.env_of(process, 0), first.beside(process, spec));
         let (server, configuration) = (Rc::new(server), configuration.clone());
         let (of, at) = (server.clone(), env.clone());
-        let made = env.spawn("controller", async move { volume_on(&at, &of, &configuration).await });
+        let made =
+            env.spawn("controller", async move { volume_on(&at, &of, &configuration).await });
         let volume = sim.finish(&made).map_err(Error::failed)??;
-        let server = Rc::into_inner(server).ok_or_else(|| Error::failed("a controller is in use"))?;
+        let server =
+            Rc::into_inner(server).ok_or_else(|| Error::failed("a controller is in use"))?;
         others.push((server, volume));
     }
     Ok(others)
@@ -105,7 +108,12 @@ impl Observer for Watch {
 ///
 /// # Errors
 /// When the profile does not permit the method's alignment.
-fn settings(method: &MeasuringMethod, runs: &Runs, profile: &Profile, seed: u64) -> Result<Settings> {
+fn settings(
+    method: &MeasuringMethod,
+    runs: &Runs,
+    profile: &Profile,
+    seed: u64,
+) -> Result<Settings> {
     Ok(Settings {
         profiles: vec![method.aligned(profile)?],
         outstanding: method.ladder.clone(),
@@ -133,8 +141,9 @@ fn reads(configuration: &Configuration) -> ReadTerms {
 fn marks(controller: &ControllerSpec) -> Marks {
     let spec = controller.cache.as_ref().map(|cache| &cache.spec);
     let percent = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    let marks =
-        spec.and_then(|spec| Marks::new(percent(spec.low_mark_percent), percent(spec.high_mark_percent)));
+    let marks = spec.and_then(|spec| {
+        Marks::new(percent(spec.low_mark_percent), percent(spec.high_mark_percent))
+    });
     marks.unwrap_or_default()
 }
 
@@ -216,7 +225,8 @@ fn run_once(
         let mut rows = Vec::new();
         for settings in steps {
             if configuration.write_back.is_some() {
-                fill_cache(&env, &target, &cached, (&settings, &cancel), configuration.rotates()).await?;
+                fill_cache(&env, &target, &cached, (&settings, &cancel), configuration.rotates())
+                    .await?;
             }
             let bench = Bench::new(settings)
                 .observed_by(watch.clone())
@@ -252,7 +262,11 @@ fn is_refilled(configuration: &Configuration, profile: &Profile) -> bool {
 ///
 /// # Errors
 /// None in practice: the depths are valid.
-fn steps(configuration: &Configuration, profile: &Profile, settings: Settings) -> Result<Vec<Settings>> {
+fn steps(
+    configuration: &Configuration,
+    profile: &Profile,
+    settings: Settings,
+) -> Result<Vec<Settings>> {
     /// The distance between the seeds of depths, larger than that of the fill runs. Rewriting the
     /// same blocks makes no data dirty.
     const APART: u64 = 1 << 40;
@@ -354,28 +368,32 @@ fn joined(rows: &[&Row]) -> Option<Row> {
     row.errors = rows.iter().map(|row| row.errors).sum();
     row.iops = mean(&rates).0;
     row.throughput_mib_s = mean(&of(&|row| row.throughput_mib_s)).0;
-    row.latency_us = joined_latency(&rows.iter().map(|row| (row.ios, row.latency_us)).collect::<Vec<_>>());
+    row.latency_us =
+        joined_latency(&rows.iter().map(|row| (row.ios, row.latency_us)).collect::<Vec<_>>());
     row.read = joined_split(&rows.iter().map(|row| row.read).collect::<Vec<_>>());
     row.write = joined_split(&rows.iter().map(|row| row.write).collect::<Vec<_>>());
     row.steady_state = None;
     // With one seed, its own interval remains.
     let own = rows.first().filter(|_| rows.len() == 1).and_then(|row| row.ci95);
-    row.ci95 = own.or(interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| Interval95 {
-        iops,
-        latency_us_mean,
-        ..Interval95::default()
+    row.ci95 = own.or(interval(&rates).zip(interval(&latencies)).map(|(iops, latency_us_mean)| {
+        Interval95 { iops, latency_us_mean, ..Interval95::default() }
     }));
     let names = row.resources.clone().unwrap_or_default();
     let busy = |name: &String| {
-        mean(&of(&|row| row.resources.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0.0))).0
+        mean(&of(&|row| {
+            row.resources.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0.0)
+        }))
+        .0
     };
-    row.resources =
-        Some(names.into_keys().map(|name| (name.clone(), (busy(&name) * 10.0).round() / 10.0)).collect());
+    row.resources = Some(
+        names.into_keys().map(|name| (name.clone(), (busy(&name) * 10.0).round() / 10.0)).collect(),
+    );
     Some(row)
 }
 
 fn joined_split(splits: &[Split]) -> Split {
-    let of = |value: &dyn Fn(&Split) -> f64| mean(&splits.iter().map(value).collect::<Vec<f64>>()).0;
+    let of =
+        |value: &dyn Fn(&Split) -> f64| mean(&splits.iter().map(value).collect::<Vec<f64>>()).0;
     Split {
         ios: splits.iter().map(|split| split.ios).sum(),
         iops: of(&|split| split.iops),
@@ -390,8 +408,10 @@ fn joined_split(splits: &[Split]) -> Split {
 
 /// Latencies of several seeds, weighted by requests; the maximum of all.
 fn joined_latency(parts: &[(u64, Option<Latency>)]) -> Option<Latency> {
-    let parts: Vec<(f64, Latency)> =
-        parts.iter().filter_map(|(ios, latency)| latency.map(|latency| (*ios as f64, latency))).collect();
+    let parts: Vec<(f64, Latency)> = parts
+        .iter()
+        .filter_map(|(ios, latency)| latency.map(|latency| (*ios as f64, latency)))
+        .collect();
     let all: f64 = parts.iter().map(|(ios, _)| ios).sum();
     if all == 0.0 {
         return None;

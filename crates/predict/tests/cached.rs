@@ -111,9 +111,12 @@ fn a_durable_write_costs_little_more_than_a_write_to_the_log_device() {
         .run(async move {
             let mut rng = Rng::new(1, "durable writes", "");
             let (shape, strip) = (Shape::new(Level::Jbod, DriveCount(1)), StripSize::MAX);
-            let alone =
-                assemble(&env, &shape, strip, server.log(), Choices::default()).await.expect("assembled");
-            let plain = mean_latency(&env, &Member::new(&env, server.host_port(&env, alone)), &mut rng).await;
+            let alone = assemble(&env, &shape, strip, server.log(), Choices::default())
+                .await
+                .expect("assembled");
+            let plain =
+                mean_latency(&env, &Member::new(&env, server.host_port(&env, alone)), &mut rng)
+                    .await;
             let (_, host) = volume(&env, &server, Level::Raid6, 8, ByteCount(256 << 20)).await;
             (plain, mean_latency(&env, &Member::new(&env, host), &mut rng).await)
         })
@@ -157,12 +160,17 @@ fn a_cache_takes_no_more_memory_however_long_it_is_full() {
         })
         .expect("it ends");
     let tables = after_each.iter().map(|live| live.saturating_sub(before)).collect::<Vec<_>>();
-    println!("with a cache of {CACHE}, after each of {rounds} times {minutes} minutes: {tables:?} bytes");
+    println!(
+        "with a cache of {CACHE}, after each of {rounds} times {minutes} minutes: {tables:?} bytes"
+    );
     assert!(marks > 0, "the load never filled the cache to its mark");
     let (full, last) = (tables[rounds / 4], tables[rounds - 1]);
     assert!(last <= full + full / 50, "allocated memory grows: {tables:?}");
-    // The limit in docs/operate/cache.md, for the worst load: small writes, each in a stripe of its own. It includes the
-    // memory of the benchmark.
+    // The limit in docs/operate/cache.md, for the worst load: small writes, each in a stripe of its
+    // own. It includes the memory of the benchmark.
     let most = CACHE.0 as usize / 100 * 15;
-    assert!(tables.iter().all(|out| *out <= most), "tables take more than 15 % of the cache: {tables:?}");
+    assert!(
+        tables.iter().all(|out| *out <= most),
+        "tables take more than 15 % of the cache: {tables:?}"
+    );
 }

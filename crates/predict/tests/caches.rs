@@ -2,7 +2,9 @@
 
 use layout::Level;
 use models::Catalog;
-use predict::{Configuration, MeasuringMethod, MethodName, Policies, Request, Runs, parse_drives, predict};
+use predict::{
+    Configuration, MeasuringMethod, MethodName, Policies, Request, Runs, parse_drives, predict,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use storagebench::Row;
@@ -36,7 +38,8 @@ fn configured(
 }
 
 fn measured(configuration: &Configuration, profile: &str, outstanding: &str, ms: u64) -> Vec<Row> {
-    let mut method = MeasuringMethod::of(MethodName::Fujitsu2016, configuration.drives.len()).expect("known");
+    let mut method =
+        MeasuringMethod::of(MethodName::Fujitsu2016, configuration.drives.len()).expect("known");
     method.ladder = outstanding.parse().expect("a ladder");
     let runtime = Duration::from_millis(ms);
     let request = Request {
@@ -96,7 +99,8 @@ fn no_figure_is_one_of_absorbing() {
 #[test]
 fn a_rung_measures_what_it_does_by_itself() {
     let policies = ["write-back", "no-read-ahead"];
-    let configuration = configured(Catalog::builtin(), "EP400i", "4xSAS-12G-HDD", Level::Raid5, &policies);
+    let configuration =
+        configured(Catalog::builtin(), "EP400i", "4xSAS-12G-HDD", Level::Raid5, &policies);
     let configuration = configuration.expect("configured");
     let rates = |ladder| -> Vec<(u32, f64)> {
         let rows = measured(&configuration, "random,0%read,64K", ladder, 8_000);
@@ -107,7 +111,10 @@ fn a_rung_measures_what_it_does_by_itself() {
         panic!("rows as they were asked for")
     };
     let [(16, by_itself)] = rates("16")[..] else { panic!("one row") };
-    assert!((among / by_itself - 1.0).abs() < 0.05, "{among:.1} IO/s after one, {by_itself:.1} by itself");
+    assert!(
+        (among / by_itself - 1.0).abs() < 0.05,
+        "{among:.1} IO/s after one, {by_itself:.1} by itself"
+    );
     assert!(deep > 0.9 * among && among > 0.9 * alone, "{alone:.1}, {among:.1}, {deep:.1} IO/s");
 }
 
@@ -119,11 +126,15 @@ fn the_fast_path_is_for_commands_of_one_drive() {
     };
     let (fast, usual) = (&["fast-path"][..], &["write-through", "no-read-ahead", "drives-on"][..]);
     // One worker is limited to one host core, which reaches 250,000 here.
-    let reads =
-        (rate(Level::Raid5, fast, "random,100%read,4K"), rate(Level::Raid5, usual, "random,100%read,4K"));
+    let reads = (
+        rate(Level::Raid5, fast, "random,100%read,4K"),
+        rate(Level::Raid5, usual, "random,100%read,4K"),
+    );
     assert!(reads.0 > 1.2 * reads.1 && reads.0 < 251_000.0, "{reads:?}");
-    let writes =
-        (rate(Level::Raid5, fast, "random,0%read,4K"), rate(Level::Raid5, usual, "random,0%read,4K"));
+    let writes = (
+        rate(Level::Raid5, fast, "random,0%read,4K"),
+        rate(Level::Raid5, usual, "random,0%read,4K"),
+    );
     assert!((0.95..1.05).contains(&(writes.0 / writes.1)), "{writes:?}");
 }
 
@@ -144,8 +155,8 @@ fn each_limit_of_a_controller_can_be_the_one_that_counts() {
         catalog
     };
     let throughput = |catalog: &Catalog, profile: &str, mode: &str| {
-        let configuration =
-            configured(catalog, "EP400i", "8xSAS-12G-SSD", Level::Raid5, &[mode]).expect("configured");
+        let configuration = configured(catalog, "EP400i", "8xSAS-12G-SSD", Level::Raid5, &[mode])
+            .expect("configured");
         measured(&configuration, profile, "32", 30)[0].throughput_mib_s
     };
     for (key, value, profile, mode, most) in [
@@ -170,14 +181,19 @@ fn each_limit_of_a_controller_can_be_the_one_that_counts() {
 fn drives_behind_an_expander_share_the_lanes_of_the_ports() {
     let mut catalog = Catalog::builtin().clone();
     let text = Catalog::text_of("catalog/controllers/praid-ep400i.toml").expect("built in");
-    catalog.read("mine.toml", &text.replace("ports = { value = 8", "ports = { value = 2")).expect("read");
+    catalog
+        .read("mine.toml", &text.replace("ports = { value = 8", "ports = { value = 2"))
+        .expect("read");
     let lanes = |drives| {
-        let configuration =
-            configured(&catalog, "EP400i", drives, Level::Raid0, &["fast-path"]).expect("configured");
+        let configuration = configured(&catalog, "EP400i", drives, Level::Raid0, &["fast-path"])
+            .expect("configured");
         measured(&configuration, "streaming", "64", 30)[0].throughput_mib_s
     };
     let (two, eight) = (lanes("2xSAS-12G-SSD"), lanes("8xSAS-12G-SSD"));
-    assert!(two > 1_800.0 && (1_850.0..2_070.0).contains(&eight), "{two:.0}, {eight:.0}: 2060 on two lanes");
+    assert!(
+        two > 1_800.0 && (1_850.0..2_070.0).contains(&eight),
+        "{two:.0}, {eight:.0}: 2060 on two lanes"
+    );
     // Intel's 40 disks of 6 Gb/s reached 6000 MB/s on eight lanes of 12: expanders of 12 Gb/s
     // buffer the data of slower drives.
     let slower = lanes("8xSAS-6G-SSD");
@@ -197,11 +213,18 @@ fn what_a_controller_does_not_offer_is_refused() {
     let drives = parse_drives(catalog, "4xSAS-12G-HDD").expect("known");
     let shape = Configuration::shape(Level::Raid5, 4, None).expect("a shape");
     let controller = catalog.controller("EP400i").expect("known");
-    let twice = Configuration::new(controller, drives, shape, None, &own).expect_err("refused").to_string();
+    let twice =
+        Configuration::new(controller, drives, shape, None, &own).expect_err("refused").to_string();
     for (sentence, part) in [
-        (on("LSI2108", "4xSAS-6G-HDD", Level::Raid5, &["fast-path"]), "LSI2108 has no preset fast-path"),
+        (
+            on("LSI2108", "4xSAS-6G-HDD", Level::Raid5, &["fast-path"]),
+            "LSI2108 has no preset fast-path",
+        ),
         (on("EP400i", "4xSAS-12G-HDD", Level::Raid5, &["turbo"]), "'turbo'"),
-        (on("EP400i", "18xSAS-12G-HDD", Level::Raid10, &[]), "at most 16 drives in one raid10, not 18"),
+        (
+            on("EP400i", "18xSAS-12G-HDD", Level::Raid10, &[]),
+            "at most 16 drives in one raid10, not 18",
+        ),
         (on("EP400i", "33xSAS-12G-HDD", Level::Raid0, &[]), "at most 32 drives, not 33"),
         (twice, "has a cache of its own"),
     ] {
@@ -219,7 +242,10 @@ fn a_cache_that_a_power_cut_empties_is_written_through() {
         let configuration = configured(catalog, "EP400i", "4xSAS-12G-HDD", Level::Raid5, policies);
         configuration.expect("configured").write_back.is_some()
     };
-    assert!(is_back(Catalog::builtin(), &["write-back"]) && is_back(Catalog::builtin(), &["performance"]));
+    assert!(
+        is_back(Catalog::builtin(), &["write-back"])
+            && is_back(Catalog::builtin(), &["performance"])
+    );
     assert!(!is_back(&catalog, &["write-back"]) && !is_back(&catalog, &["performance"]));
     assert!(is_back(&catalog, &["always-write-back"]));
 }

@@ -22,10 +22,12 @@ fn measured(drive: &DriveSpec, profile: &str, ladder: &str) -> Results {
     let shape = Configuration::shape(Level::Jbod, 1, None).unwrap();
     let direct = Catalog::builtin().controller("direct").unwrap();
     let drives = vec![drive.clone()];
-    let configuration = Configuration::new(direct, drives, shape, None, &Policies::default()).unwrap();
+    let configuration =
+        Configuration::new(direct, drives, shape, None, &Policies::default()).unwrap();
     let mut method = MeasuringMethod::of(MethodName::Bench, 1).unwrap();
     method.ladder = ladder.parse().unwrap();
-    let runtime = if drive.is_rotating() { Duration::from_secs(30) } else { Duration::from_millis(60) };
+    let runtime =
+        if drive.is_rotating() { Duration::from_secs(30) } else { Duration::from_millis(60) };
     let runs = Runs {
         runtime,
         confidence_percent: None,
@@ -57,7 +59,10 @@ fn near(what: &str, predicted: f64, expected: f64, percent: f64) {
 #[track_caller]
 fn within(what: &str, predicted: f64, low: f64, high: f64) {
     println!("{what}: {predicted:.1}, plausible {low:.1} to {high:.1}");
-    assert!((low..=high).contains(&predicted), "{what}: {predicted:.1} is not from {low:.1} to {high:.1}");
+    assert!(
+        (low..=high).contains(&predicted),
+        "{what}: {predicted:.1} is not from {low:.1} to {high:.1}"
+    );
 }
 
 #[test]
@@ -82,16 +87,26 @@ fn one_request_at_a_time_waits_for_a_page_or_for_the_buffer() {
 
 #[test]
 fn no_drive_is_quicker_than_its_link() {
-    for (mut drive, link) in [(nvme(), "PCIe 4.0 x4"), (nvme(), "PCIe 3.0 x1"), (nearline(), "SATA 6G")] {
+    for (mut drive, link) in
+        [(nvme(), "PCIe 4.0 x4"), (nvme(), "PCIe 3.0 x1"), (nearline(), "SATA 6G")]
+    {
         drive.link = link.parse().unwrap();
         let most = drive.link.bytes_per_s(LinkShares::IN_2016) as f64 / 1e6;
         for profile in ["sequential,read,128K", "sequential,write,128K"] {
             for row in rows(&drive, profile, "1,8,64") {
                 let rate = megabytes_per_s(&row);
-                assert!(rate <= most * 1.01, "{profile} at {}: {rate:.0} of {most:.0}", row.outstanding);
+                assert!(
+                    rate <= most * 1.01,
+                    "{profile} at {}: {rate:.0} of {most:.0}",
+                    row.outstanding
+                );
                 // A lane of generation 3 limits a drive that could do eight times as much.
                 let full = link == "PCIe 3.0 x1" && row.outstanding >= 8;
-                assert!(!full || rate >= most * 0.97, "{profile} at {}: {rate:.0}", row.outstanding);
+                assert!(
+                    !full || rate >= most * 0.97,
+                    "{profile} at {}: {rate:.0}",
+                    row.outstanding
+                );
             }
         }
     }
@@ -134,12 +149,16 @@ fn an_nvme_drive_does_not_fit_behind_sas_ports() {
         Configuration::new(controller, vec![nvme(); 2], shape, None, &Policies::default())
     };
     let refused = behind("CP400i").unwrap_err().to_string();
-    for part in ["Samsung MZQL23T8HCLS is an NVMe drive", "CP400i has SAS 12G ports", "--controller direct"] {
+    for part in
+        ["Samsung MZQL23T8HCLS is an NVMe drive", "CP400i has SAS 12G ports", "--controller direct"]
+    {
         assert!(refused.contains(part), "'{part}' is not in '{refused}'");
     }
     let mut backplane = catalog.controller("CP400i").unwrap().clone();
     backplane.drive_link = Some("PCIe 4.0 x4".parse().unwrap());
-    assert!(Configuration::new(&backplane, vec![nvme(); 2], shape, None, &Policies::default()).is_ok());
+    assert!(
+        Configuration::new(&backplane, vec![nvme(); 2], shape, None, &Policies::default()).is_ok()
+    );
     let two = behind("direct").unwrap_err().to_string();
     assert!(two.contains("direct has no raid1"), "{two}");
 }

@@ -3,7 +3,8 @@
 use layout::Level;
 use models::Catalog;
 use predict::{
-    Configuration, MeasuringMethod, MethodName, Policies, Request, Result, Runs, parse_drives, predict,
+    Configuration, MeasuringMethod, MethodName, Policies, Request, Result, Runs, parse_drives,
+    predict,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +17,13 @@ fn configured(level: Level, drives: &str, log: Option<&str>) -> Result<Configura
     let catalog = Catalog::builtin();
     let drives = parse_drives(catalog, drives)?;
     let shape = Configuration::shape(level, drives.len(), None)?;
-    let log_drives = log.filter(|log| !log.is_empty()).map(|log| parse_drives(catalog, log)).transpose()?;
-    let policies =
-        Policies { journal: log.is_some(), log: log_drives.unwrap_or_default(), ..Policies::default() };
+    let log_drives =
+        log.filter(|log| !log.is_empty()).map(|log| parse_drives(catalog, log)).transpose()?;
+    let policies = Policies {
+        journal: log.is_some(),
+        log: log_drives.unwrap_or_default(),
+        ..Policies::default()
+    };
     Configuration::new(catalog.controller("HBA")?, drives, shape, None, &policies)
 }
 
@@ -53,7 +58,10 @@ fn a_log_device_takes_the_records_off_the_disks() {
         let two = rates(&measured(level, Some("2xNVMe-SSD")));
         for point in 0..none.len() {
             let share = |rates: &[f64]| rates[point] / none[point];
-            assert!((0.4..0.85).contains(&share(&on_members)), "{level}: {on_members:.0?} of {none:.0?}");
+            assert!(
+                (0.4..0.85).contains(&share(&on_members)),
+                "{level}: {on_members:.0?} of {none:.0?}"
+            );
             assert!(share(&one) >= 0.95, "{level}, one log device: {one:.0?} of {none:.0?}");
             assert!(share(&two) >= 0.95, "{level}, two log devices: {two:.0?} of {none:.0?}");
         }
@@ -66,8 +74,9 @@ fn results_say_that_a_journal_took_part_and_how_busy_its_devices_were() {
         let found = results.environment.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.clone())
     };
-    let busy =
-        |results: &Results| results.rows[1].resources.as_ref().unwrap().get("log drive links down").copied();
+    let busy = |results: &Results| {
+        results.rows[1].resources.as_ref().unwrap().get("log drive links down").copied()
+    };
     let none = measured(Level::Raid5, None);
     assert_eq!((facts(&none, "write hole"), busy(&none)), (None, None));
     let members = measured(Level::Raid5, Some(""));
@@ -76,7 +85,10 @@ fn results_say_that_a_journal_took_part_and_how_busy_its_devices_were() {
     let log = measured(Level::Raid5, Some("2xNVMe-SSD"));
     assert_eq!(facts(&log, "write hole").as_deref(), Some("journal on 2xNVMe-SSD"));
     assert_eq!(facts(&log, "log 1").as_deref(), Some("Samsung MZQL23T8HCLS"));
-    assert_eq!(facts(&log, "not calibrated").as_deref(), Some("Seagate ST973402SS, Samsung MZQL23T8HCLS"));
+    assert_eq!(
+        facts(&log, "not calibrated").as_deref(),
+        Some("Seagate ST973402SS, Samsung MZQL23T8HCLS")
+    );
     assert!(busy(&log).is_some());
 }
 
@@ -93,10 +105,12 @@ fn journals_that_cannot_be_are_refused() {
         }
     }
     let catalog = Catalog::builtin();
-    let policies = Policies { log: parse_drives(catalog, "NVMe-SSD").unwrap(), ..Policies::default() };
+    let policies =
+        Policies { log: parse_drives(catalog, "NVMe-SSD").unwrap(), ..Policies::default() };
     let drives = parse_drives(catalog, DISKS).unwrap();
     let shape = Configuration::shape(Level::Raid5, 8, None).unwrap();
     let controller = catalog.controller("HBA").unwrap();
-    let refused = Configuration::new(controller, drives, shape, None, &policies).unwrap_err().sentence;
+    let refused =
+        Configuration::new(controller, drives, shape, None, &policies).unwrap_err().sentence;
     assert!(refused.contains("--write-hole journal"), "{refused}");
 }

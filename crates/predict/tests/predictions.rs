@@ -3,8 +3,8 @@
 use layout::Level;
 use models::Catalog;
 use predict::{
-    Configuration, ErrorKind, MeasuringMethod, MethodName, Policies, Progress, Request, Result, Runs,
-    bottleneck, parse_drives, predict,
+    Configuration, ErrorKind, MeasuringMethod, MethodName, Policies, Progress, Request, Result,
+    Runs, bottleneck, parse_drives, predict,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +31,15 @@ fn with(
     Configuration::new(controller, drives, shape, strip, policies)
 }
 
-fn request(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, seed: u64) -> Request {
-    let mut method = MeasuringMethod::of(MethodName::Fujitsu2016, configuration.drives.len()).unwrap();
+fn request(
+    configuration: &Configuration,
+    profile: &str,
+    ladder: &str,
+    ms: u64,
+    seed: u64,
+) -> Request {
+    let mut method =
+        MeasuringMethod::of(MethodName::Fujitsu2016, configuration.drives.len()).unwrap();
     method.ladder = ladder.parse().unwrap();
     let runs = Runs {
         runtime: Duration::from_millis(ms),
@@ -47,7 +54,13 @@ fn request(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, 
     Request { configuration: configuration.clone(), method, profiles, runs }
 }
 
-fn rows(configuration: &Configuration, profile: &str, ladder: &str, ms: u64, seed: u64) -> Vec<Row> {
+fn rows(
+    configuration: &Configuration,
+    profile: &str,
+    ladder: &str,
+    ms: u64,
+    seed: u64,
+) -> Vec<Row> {
     predict(&request(configuration, profile, ladder, ms, seed), &|_| {}).unwrap().rows
 }
 
@@ -78,7 +91,9 @@ fn rates_rise_with_depth_or_a_resource_is_busy() {
 
 #[test]
 fn the_same_seed_gives_the_same_figures_to_the_last_digit() {
-    for (drives, level, ms) in [("4xSAS-6G-HDD", Level::Raid10, 3000), ("4xSAS-12G-SSD", Level::Raid5, 40)] {
+    for (drives, level, ms) in
+        [("4xSAS-6G-HDD", Level::Raid10, 3000), ("4xSAS-12G-SSD", Level::Raid5, 40)]
+    {
         let configuration = configuration("CP400i", drives, level).unwrap();
         let run = |seed| rows(&configuration, "file-server", "1,16", ms, seed);
         assert_eq!(run(7), run(7));
@@ -106,7 +121,11 @@ fn several_seeds_give_means_and_intervals() {
     let each: Vec<f64> = (3..6).map(|seed| asked(seed, 1).iops).collect();
     assert!((joined.iops - each.iter().sum::<f64>() / 3.0).abs() < 1e-6);
     let [low, high] = joined.ci95.unwrap().iops;
-    assert!(low < joined.iops && joined.iops < high && each.iter().all(|iops| (low..high).contains(iops)));
+    assert!(
+        low < joined.iops
+            && joined.iops < high
+            && each.iter().all(|iops| (low..high).contains(iops))
+    );
 }
 
 fn with_cache(level: Level, mib: u64) -> Configuration {
@@ -119,20 +138,25 @@ fn with_cache(level: Level, mib: u64) -> Configuration {
 /// full stripes.
 #[test]
 fn a_cache_makes_whole_stripes_of_small_writes() {
-    let rate = |configuration: &Configuration| rows(configuration, "restore", "1", 4_000, 1)[0].iops;
+    let rate =
+        |configuration: &Configuration| rows(configuration, "restore", "1", 4_000, 1)[0].iops;
     let without = rate(&configuration("CP400i", "4xSAS-6G-HDD", Level::Raid5).unwrap());
     let (raid0, raid5) = (rate(&with_cache(Level::Raid0, 64)), rate(&with_cache(Level::Raid5, 64)));
     assert!(raid5 > 15.0 * without, "{raid5:.0} IO/s, and {without:.0} without a cache");
     let share = raid5 / raid0;
-    assert!((0.7..0.85).contains(&share), "{share:.2} of what RAID 0 writes, on three of four drives");
+    assert!(
+        (0.7..0.85).contains(&share),
+        "{share:.2} of what RAID 0 writes, on three of four drives"
+    );
 }
 
 /// A measurement that ends while the cache fills shows the speed of memory. It therefore begins
 /// with a cache that is full to its mark, where new writes wait for destaging.
 #[test]
 fn a_cache_does_not_fill_while_it_is_measured() {
-    let random =
-        |mib| rows(&with_cache(Level::Raid5, mib), "100%random,100%write,8k", "16", 20_000, 1)[0].iops;
+    let random = |mib| {
+        rows(&with_cache(Level::Raid5, mib), "100%random,100%write,8k", "16", 20_000, 1)[0].iops
+    };
     let (small, large) = (random(64), random(128));
     assert!(large < 1.5 * small, "{small:.0} IO/s with 64 MiB, {large:.0} with 128");
     assert!(
@@ -145,7 +169,10 @@ fn a_cache_does_not_fill_while_it_is_measured() {
 fn a_cache_that_is_too_small_is_refused() {
     let policies = Policies { write_back: Some(ByteCount(1 << 20)), ..Policies::default() };
     let refused = with("CP400i", "4xSAS-6G-HDD", Level::Raid5, None, &policies).unwrap_err();
-    assert!(refused.sentence.contains("64 MiB") && refused.sentence.contains("--cache"), "{refused}");
+    assert!(
+        refused.sentence.contains("64 MiB") && refused.sentence.contains("--cache"),
+        "{refused}"
+    );
 }
 
 /// Data of a failed drive are reconstructed from the others: more I/O per read, and fewer reads.
@@ -227,26 +254,42 @@ fn no_text_names_more_drives_than_there_can_be() {
 
 #[test]
 fn nonsense_is_refused_with_a_clear_sentence() {
-    let with_preset = |preset: &str| Policies { preset: Some(preset.to_owned()), ..Policies::default() };
+    let with_preset =
+        |preset: &str| Policies { preset: Some(preset.to_owned()), ..Policies::default() };
     let no = Policies::default();
     let modes = Policies { write_mode: Some("write-back".to_owned()), ..Policies::default() };
     let reading = |mode: &str| Policies { read_mode: Some(mode.to_owned()), ..Policies::default() };
     let contradiction = Policies { drive_cache: Some(true), ..with_preset("data-protection") };
     for (refused, parts) in [
-        (with("LSI1068", "4xSAS-6G-HDD", Level::Raid10, None, &no), &["LSI1068 has no raid10", "raid1e"][..]),
+        (
+            with("LSI1068", "4xSAS-6G-HDD", Level::Raid10, None, &no),
+            &["LSI1068 has no raid10", "raid1e"][..],
+        ),
         (with("LSI2008", "9xSAS-6G-HDD", Level::Raid0, None, &no), &["at most 8 drives, not 9"]),
-        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, Some(256), &no), &["no strip of 256 KiB", "64K"]),
-        (with("C220", "2xSAS-6G-HDD", Level::Raid1, None, &no), &["is a SAS drive", "SATA 6G ports"]),
+        (
+            with("CP400i", "4xSAS-12G-HDD", Level::Raid5, Some(256), &no),
+            &["no strip of 256 KiB", "64K"],
+        ),
+        (
+            with("C220", "2xSAS-6G-HDD", Level::Raid1, None, &no),
+            &["is a SAS drive", "SATA 6G ports"],
+        ),
         (
             with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &modes),
             &["--write-mode write-back", "no cache"],
         ),
-        (with("LSI2008", "2xSAS-6G-HDD", Level::Raid1, None, &reading("read-ahead")), &["no cache to set"]),
+        (
+            with("LSI2008", "2xSAS-6G-HDD", Level::Raid1, None, &reading("read-ahead")),
+            &["no cache to set"],
+        ),
         (
             with("C220", "2xSATA-6G-HDD", Level::Raid1, None, &reading("adaptive")),
             &["'adaptive'", "no-read-ahead"],
         ),
-        (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("fast-path")), &["fast-path"]),
+        (
+            with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("fast-path")),
+            &["fast-path"],
+        ),
         (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &with_preset("turbo")), &["'turbo'"]),
         (with("CP400i", "4xSAS-12G-HDD", Level::Raid5, None, &contradiction), &["contradict"]),
         (with("CP400i", "2xSAS-12G-HDD", Level::Raid5, None, &no), &["not 2", "name more drives"]),
@@ -306,8 +349,8 @@ fn a_second_controller_brings_what_the_first_one_does() {
         ("LSI2008", "8xSAS-6G-SSD", Level::Raid0, "streaming", 100),
         ("CP400i", "4xSAS-12G-SSD", Level::Raid5, "random,0%read,8K", 3000),
     ] {
-        let [one, two] =
-            of_two(controller, drives, level).map(|it| rows(&it, profile, "256", ms, 1)[0].throughput_mib_s);
+        let [one, two] = of_two(controller, drives, level)
+            .map(|it| rows(&it, profile, "256", ms, 1)[0].throughput_mib_s);
         let ratio = two / one;
         assert!((1.85..=2.1).contains(&ratio), "{controller}: {one:.0} MiB/s, and {two:.0} of two");
     }

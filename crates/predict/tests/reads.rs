@@ -40,14 +40,17 @@ fn read_by(
         fast_path: None,
     };
     let memory = ByteCount(1 << 30);
-    let mut sim = Sim::new(SimOptions { seed: 1, order: Order::Fifo, memory, ..SimOptions::default() });
+    let mut sim =
+        Sim::new(SimOptions { seed: 1, order: Order::Fifo, memory, ..SimOptions::default() });
     let (env, server) = (sim.env(), Server::new(&sim.handle(), &spec));
     let done = sim.run(async move {
         let strip = StripSize::new(ByteCount(64 << 10)).expect("a strip");
         let choices = Choices { reads: terms, read_room: ROOM, ..Choices::default() };
         let shape = Shape::new(level, DriveCount(8));
-        let service = assemble(&env, &shape, strip, server.drives(), choices).await.expect("assembled");
-        let (drive, bytes): (Rc<dyn Drive>, Rc<Cell<u64>>) = (server.host_port(&env, service), Rc::default());
+        let service =
+            assemble(&env, &shape, strip, server.drives(), choices).await.expect("assembled");
+        let (drive, bytes): (Rc<dyn Drive>, Rc<Cell<u64>>) =
+            (server.host_port(&env, service), Rc::default());
         for host in 0..hosts {
             let (drive, bytes) = (Member::new(&env, drive.clone()), bytes.clone());
             env.spawn("host", read_on(drive, bytes, host, len, next));
@@ -106,7 +109,8 @@ fn many_streams_together_are_nearly_as_fast_as_one() {
         let (one, many, not) = (of(1, AHEAD), of(24, AHEAD), of(24, ReadTerms::default()));
         let ratio = many / one;
         println!(
-            "{level} of 8: one stream {one:.0} MiB/s, 24 streams {many:.0} MiB/s: {ratio:.2}; {not:.0} without read-ahead"
+            "{level} of 8: one stream {one:.0} MiB/s, 24 streams {many:.0} MiB/s: {ratio:.2}; \
+                {not:.0} without read-ahead"
         );
         assert!(ratio >= 0.8, "{level}: {many} MiB/s of 24 streams, {one} of one");
     }
@@ -117,7 +121,8 @@ fn reads_at_random_places_lose_nothing_by_read_ahead() {
     let of = |terms| read_by((Level::Raid5, terms), 32, ByteCount(8 << 10), random);
     let (ahead, not) = (of(AHEAD), of(ReadTerms::default()));
     println!(
-        "8 KiB at random, 32 outstanding: {ahead:.2} MiB/s with read-ahead, {not:.2} without: {:.3}",
+        "8 KiB at random, 32 outstanding: {ahead:.2} MiB/s with read-ahead, {not:.2} without: \
+            {:.3}",
         ahead / not
     );
     assert!(ahead >= 0.98 * not, "{ahead} MiB/s with read-ahead, {not} without");

@@ -72,7 +72,9 @@ pub(crate) fn accounts(world: &World, segments: &[&str]) -> Option<Value> {
             let all = world.accounts.iter().map(|account| account_uri(&account.name));
             Some(collection("ManagerAccountCollection", ACCOUNTS, "Accounts", all))
         }
-        ["Accounts", name] => world.accounts.iter().find(|account| account.name == *name).map(account),
+        ["Accounts", name] => {
+            world.accounts.iter().find(|account| account.name == *name).map(account)
+        }
         ["Roles"] => {
             let all = Role::ALL.map(|role| format!("{ROLES}/{}", role.in_redfish()));
             Some(collection("RoleCollection", ROLES, "Roles", all))

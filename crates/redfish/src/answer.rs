@@ -87,9 +87,8 @@ impl Response {
             response = response.with("ETag", tag);
         }
         match schema::of_type(&kind) {
-            Some(file) => {
-                response.with("Link", format!("<{}/{file}.json>; rel=describedby", schema::PUBLISHED))
-            }
+            Some(file) => response
+                .with("Link", format!("<{}/{file}.json>; rel=describedby", schema::PUBLISHED)),
             None => response,
         }
     }
@@ -113,7 +112,9 @@ fn public(world: &World, path: &str) -> Option<Response> {
         "/redfish/v1" | "/redfish/v1/" => {
             tree::resource(world, "/redfish/v1/").map(|body| Response::resource(200, body))
         }
-        "/redfish/v1/odata" | "/redfish/v1/odata/" => Some(Response::json(200, root::service_document())),
+        "/redfish/v1/odata" | "/redfish/v1/odata/" => {
+            Some(Response::json(200, root::service_document()))
+        }
         "/redfish/v1/$metadata" => {
             let body = Body::Xml(schema::metadata());
             Some(Response { status: 200, headers: Vec::new(), body })
@@ -147,7 +148,11 @@ fn refused(status: u16, message: Message) -> Refused {
     Box::new(Response::error(status, &[message]))
 }
 
-fn answered(world: &World, caller: Option<&Caller>, request: &Request<'_>) -> Result<Answer, Refused> {
+fn answered(
+    world: &World,
+    caller: Option<&Caller>,
+    request: &Request<'_>,
+) -> Result<Answer, Refused> {
     let Request { method, path, .. } = *request;
     if request.odata_version.is_some_and(|version| version.trim() != "4.0") {
         return Err(refused(412, Message::base("HeaderInvalid", &["OData-Version"])));
@@ -165,7 +170,8 @@ fn answered(world: &World, caller: Option<&Caller>, request: &Request<'_>) -> Re
         Some(caller) => caller,
         None if signs_in => return change::sign_in(request),
         None => {
-            let sentence = "an account is required; open a session, or send a name and a password (Basic)";
+            let sentence =
+                "an account is required; open a session, or send a name and a password (Basic)";
             let why = Error::new(controller::ErrorKind::Unauthenticated, sentence);
             return Err(Box::new(unauthenticated(&why)));
         }
@@ -196,7 +202,9 @@ fn not_allowed(methods: &str) -> Refused {
 /// Until a required password change, the caller may only read and change its own account, and end
 /// its session.
 fn check_password(caller: &Caller, request: &Request<'_>) -> Result<(), Refused> {
-    let Some(name) = caller.account.as_deref().filter(|_| caller.must_change) else { return Ok(()) };
+    let Some(name) = caller.account.as_deref().filter(|_| caller.must_change) else {
+        return Ok(());
+    };
     let (own, path) = (access::account_uri(name), request.path.trim_end_matches('/'));
     let session = caller.session.as_deref().map(access::session_uri);
     let is_own = path == own && request.method != "DELETE";
@@ -217,7 +225,11 @@ fn look(world: &World, request: &Request<'_>, methods: &str) -> Result<Response,
 }
 
 /// The response to a read, with its query.
-fn looked(world: &World, request: &Request<'_>, mut response: Response) -> Result<Response, Refused> {
+fn looked(
+    world: &World,
+    request: &Request<'_>,
+    mut response: Response,
+) -> Result<Response, Refused> {
     let query = Query::read(request.query).map_err(|wrong| Box::new(wrong.into()))?;
     if let (Body::Json(body), false) = (&mut response.body, query.is_empty()) {
         *body = query.apply(world, body.take()).map_err(|wrong| Box::new(wrong.into()))?;
@@ -239,7 +251,9 @@ fn monitored(world: &World, number: &str) -> Response {
             let status = if found.state.is_over() { 200 } else { 202 };
             let response = Response::json(status, task::task(found));
             match status {
-                202 => response.with("Location", task::monitor_uri(found.task)).with("Retry-After", "1"),
+                202 => response
+                    .with("Location", task::monitor_uri(found.task))
+                    .with("Retry-After", "1"),
                 _ => response,
             }
         }
@@ -252,7 +266,9 @@ fn check_revision(world: &World, request: &Request<'_>) -> Result<(), Refused> {
     let tag = tree::resource(world, request.path)
         .and_then(|body| Some(body.get("@odata.etag")?.as_str()?.to_owned()));
     match tag {
-        Some(tag) if !fits(known, &tag) => Err(refused(412, Message::base("PreconditionFailed", &[]))),
+        Some(tag) if !fits(known, &tag) => {
+            Err(refused(412, Message::base("PreconditionFailed", &[])))
+        }
         _ => Ok(()),
     }
 }

@@ -31,8 +31,9 @@ fn protocol(drive: &DriveInfo) -> Option<&'static str> {
 fn operations(world: &World, drive: &DriveInfo) -> Value {
     let of = |task: &&TaskInfo| !task.state.is_over() && task.drive.as_ref() == Some(&drive.name);
     let one = |task: &TaskInfo| {
+        let is_patrol = task.kind == controller::TaskKind::Patrol;
         json!({
-            "Operation": if task.kind == controller::TaskKind::Patrol { "CheckConsistency" } else { "Rebuild" },
+            "Operation": if is_patrol { "CheckConsistency" } else { "Rebuild" },
             "PercentageComplete": task.percent,
             "AssociatedTask": link(ids::task_uri(task.task)),
         })
@@ -51,7 +52,9 @@ fn at(world: &World, drive: &DriveInfo) -> Value {
 pub(crate) fn resource(world: &World, drive: &DriveInfo) -> Value {
     let spare = spare(world, drive);
     let health = drive.health.as_deref();
-    let revertible = |spare: &SpareInfo| if spare.revertible { "Revertible" } else { "NonRevertible" };
+    let wear = health.and_then(|health| health.wear_percent);
+    let revertible =
+        |spare: &SpareInfo| if spare.revertible { "Revertible" } else { "NonRevertible" };
     let mut body = json::resource(
         "Drive",
         &ids::drive_uri(&drive.name),
@@ -69,8 +72,7 @@ pub(crate) fn resource(world: &World, drive: &DriveInfo) -> Value {
             "FirmwareVersion": drive.firmware,
             "Revision": drive.firmware,
             "FailurePredicted": health.and_then(|health| health.predicted_failure),
-            "PredictedMediaLifeLeftPercent":
-                health.and_then(|health| health.wear_percent).map(|wear| 100u8.saturating_sub(wear)),
+            "PredictedMediaLifeLeftPercent": wear.map(|percent| 100u8.saturating_sub(percent)),
             "HotspareType": hotspare_type(spare),
             "HotspareReplacementMode": spare.map(revertible),
             "Operations": operations(world, drive),
@@ -81,7 +83,8 @@ pub(crate) fn resource(world: &World, drive: &DriveInfo) -> Value {
         body["Identifiers"] = json!([{ "DurableName": uuid, "DurableNameFormat": "UUID" }]);
     }
     if let Some(bay) = &drive.bay {
-        let enclosure = drive.enclosure.as_deref().map(|name| format!("{name}:")).unwrap_or_default();
+        let enclosure =
+            drive.enclosure.as_deref().map(|name| format!("{name}:")).unwrap_or_default();
         let label = format!("{enclosure}{bay}");
         body["PhysicalLocation"] =
             json!({ "PartLocation": { "ServiceLabel": label, "LocationType": "Bay" } });

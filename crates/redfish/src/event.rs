@@ -33,7 +33,9 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
             let all = world.subscriptions.iter().map(|one| subscription_uri(&one.id));
             Some(collection("EventDestinationCollection", SUBSCRIPTIONS, "Subscriptions", all))
         }
-        ["Subscriptions", id] => world.subscriptions.iter().find(|one| one.id == *id).map(subscription),
+        ["Subscriptions", id] => {
+            world.subscriptions.iter().find(|one| one.id == *id).map(subscription)
+        }
         _ => None,
     }
 }

@@ -12,8 +12,9 @@ pub(crate) const CONTROLLER: &str = "/redfish/v1/Systems/host/Storage/softroc/Co
 
 /// A stable 64-bit hash of a text (FNV-1a).
 pub(crate) fn hash(text: &[u8]) -> u64 {
-    text.iter()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+    text.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    })
 }
 
 /// The identifier of a drive: readable and unique per name.

@@ -38,7 +38,8 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
             let entries = format!("{uri}/Entries");
             let all = world.events.iter().map(|event| entry(world, &entries, event));
             let members: Vec<Value> = all.collect();
-            let mut body = collection("LogEntryCollection", &entries, "Events", Vec::<String>::new());
+            let mut body =
+                collection("LogEntryCollection", &entries, "Events", Vec::<String>::new());
             body["Members@odata.count"] = members.len().into();
             body["Members"] = members.into();
             Some(body)
@@ -77,7 +78,8 @@ fn entry(world: &World, entries: &str, event: &Event) -> Value {
 
 /// The address of an event's subject.
 pub(crate) fn origin(world: &World, event: &Event) -> Option<String> {
-    let volume = world.volumes.iter().find(|volume| volume.name == event.subject).map(ids::volume_uri);
+    let volume =
+        world.volumes.iter().find(|volume| volume.name == event.subject).map(ids::volume_uri);
     let drive = || world.drives.iter().find(|drive| drive.name == event.subject);
     volume.or_else(|| drive().map(|drive| ids::drive_uri(&drive.name)))
 }

@@ -26,7 +26,8 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
     ("Created", "The resource was created successfully.", Health::Ok, "None."),
     (
         "NoOperation",
-        "The request body submitted contain no data to act upon and no changes to the resource took place.",
+        "The request body submitted contain no data to act upon and no changes to the resource \
+            took place.",
         Health::Warning,
         "Add properties in the JSON object and resubmit the request.",
     ),
@@ -38,15 +39,19 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
     ),
     (
         "InsufficientPrivilege",
-        "There are insufficient privileges for the account or credentials associated with the current session to perform the requested operation.",
+        "There are insufficient privileges for the account or credentials associated with the \
+            current session to perform the requested operation.",
         Health::Critical,
         "Use an account whose role allows it.",
     ),
     (
         "PasswordChangeRequired",
-        "The password provided for this account must be changed before access is granted.  PATCH the Password property for this account located at the target URI '%1' to complete this process.",
+        "The password provided for this account must be changed before access is granted.  PATCH \
+            the Password property for this account located at the target URI '%1' to complete this \
+            process.",
         Health::Critical,
-        "Change the password for this account using a PATCH to the Password property at the URI provided.",
+        "Change the password for this account using a PATCH to the Password property at the URI \
+            provided.",
     ),
     (
         "ResourceMissingAtURI",
@@ -54,10 +59,16 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
         Health::Critical,
         "Correct the URI and resubmit the request.",
     ),
-    ("OperationNotAllowed", "The HTTP method is not allowed on this resource.", Health::Critical, "None."),
+    (
+        "OperationNotAllowed",
+        "The HTTP method is not allowed on this resource.",
+        Health::Critical,
+        "None.",
+    ),
     (
         "MalformedJSON",
-        "The request body submitted was malformed JSON and could not be parsed by the receiving service.",
+        "The request body submitted was malformed JSON and could not be parsed by the receiving \
+            service.",
         Health::Critical,
         "Ensure that the request body is valid JSON and resubmit the request.",
     ),
@@ -69,7 +80,8 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
     ),
     (
         "EmptyJSON",
-        "The request body submitted contained an empty JSON object and the service is unable to process it.",
+        "The request body submitted contained an empty JSON object and the service is unable to \
+            process it.",
         Health::Warning,
         "Add properties in the JSON object and resubmit the request.",
     ),
@@ -77,43 +89,50 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
         "PropertyUnknown",
         "The property %1 is not in the list of valid properties for the resource.",
         Health::Warning,
-        "Remove the unknown property from the request body and resubmit the request if the operation failed.",
+        "Remove the unknown property from the request body and resubmit the request if the \
+            operation failed.",
     ),
     (
         "PropertyNotWritable",
         "The property %1 is a read-only property and cannot be assigned a value.",
         Health::Warning,
-        "Remove the property from the request body and resubmit the request if the operation failed.",
+        "Remove the property from the request body and resubmit the request if the operation \
+            failed.",
     ),
     (
         "PropertyMissing",
         "The property %1 is a required property and must be included in the request.",
         Health::Warning,
-        "Ensure that the property is in the request body and has a valid value and resubmit the request if the operation failed.",
+        "Ensure that the property is in the request body and has a valid value and resubmit the \
+            request if the operation failed.",
     ),
     (
         "PropertyValueTypeError",
         "The value '%1' for the property %2 is not a type that the property can accept.",
         Health::Warning,
-        "Correct the value for the property in the request body and resubmit the request if the operation failed.",
+        "Correct the value for the property in the request body and resubmit the request if the \
+            operation failed.",
     ),
     (
         "PropertyValueNotInList",
         "The value '%1' for the property %2 is not in the list of acceptable values.",
         Health::Warning,
-        "Choose a value from the enumeration list that the implementation can support and resubmit the request if the operation failed.",
+        "Choose a value from the enumeration list that the implementation can support and resubmit \
+            the request if the operation failed.",
     ),
     (
         "PropertyValueFormatError",
         "The value '%1' for the property %2 is not a format that the property can accept.",
         Health::Warning,
-        "Correct the value for the property in the request body and resubmit the request if the operation failed.",
+        "Correct the value for the property in the request body and resubmit the request if the \
+            operation failed.",
     ),
     (
         "PropertyValueError",
         "The value provided for the property %1 is not valid.",
         Health::Warning,
-        "Correct the value for the property in the request body and resubmit the request if the operation failed.",
+        "Correct the value for the property in the request body and resubmit the request if the \
+            operation failed.",
     ),
     (
         "ActionParameterUnknown",
@@ -143,7 +162,8 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
         "QueryParameterValueFormatError",
         "The value '%1' for the parameter %2 is not a format that the parameter can accept.",
         Health::Warning,
-        "Correct the value for the query parameter in the request and resubmit the request if the operation failed.",
+        "Correct the value for the query parameter in the request and resubmit the request if the \
+            operation failed.",
     ),
     (
         "QueryParameterOutOfRange",
@@ -165,13 +185,15 @@ const TABLE: &[(&str, &str, Health, &str)] = &[
     ),
     (
         "ResourceInUse",
-        "The change to the requested resource failed because the resource is in use or in transition.",
+        "The change to the requested resource failed because the resource is in use or in \
+            transition.",
         Health::Warning,
         "Remove the condition and resubmit the request if the operation failed.",
     ),
     (
         "ResourceAlreadyExists",
-        "The requested resource of type %1 with the property %2 with the value '%3' already exists.",
+        "The requested resource of type %1 with the property %2 with the value '%3' already \
+            exists.",
         Health::Critical,
         "Do not repeat the create operation as the resource was already created.",
     ),
@@ -235,8 +257,11 @@ impl Message {
                 let mut told = parts.next().unwrap_or_default().to_owned();
                 for part in parts {
                     let (number, rest) = part.split_at(part.len().min(1));
-                    let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-                    told.push_str(place.and_then(|place| arguments.get(place)).map_or("", String::as_str));
+                    let place =
+                        number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                    told.push_str(
+                        place.and_then(|place| arguments.get(place)).map_or("", String::as_str),
+                    );
                     told.push_str(rest);
                 }
                 told
@@ -247,10 +272,14 @@ impl Message {
     /// As JSON.
     pub(crate) fn json(&self) -> Value {
         let (arguments, severity, resolution) = match &self.what {
-            MessageText::Own(sentence) => (vec![sentence.clone()], Health::Warning, "Follow the message."),
+            MessageText::Own(sentence) => {
+                (vec![sentence.clone()], Health::Warning, "Follow the message.")
+            }
             MessageText::Base(key, arguments) => {
-                let (severity, resolution) =
-                    row(key).map_or((Health::Critical, "None."), |(_, _, severity, what)| (*severity, *what));
+                let (severity, resolution) = row(key)
+                    .map_or((Health::Critical, "None."), |(_, _, severity, what)| {
+                        (*severity, *what)
+                    });
                 (arguments.clone(), severity, resolution)
             }
         };
@@ -296,12 +325,15 @@ pub(crate) fn of_refusal(refusal: &Error, path: &str) -> (u16, Vec<Message>) {
         ErrorKind::Invalid => (400, Vec::new()),
         ErrorKind::NameTaken => (409, Vec::new()),
         ErrorKind::InUse => (409, base("ResourceInUse", &[])),
-        ErrorKind::HoldsData | ErrorKind::LosesData | ErrorKind::WrongState | ErrorKind::Unavailable => {
-            (409, Vec::new())
-        }
+        ErrorKind::HoldsData
+        | ErrorKind::LosesData
+        | ErrorKind::WrongState
+        | ErrorKind::Unavailable => (409, Vec::new()),
         ErrorKind::OutOfSpace => (507, base("InsufficientStorage", &[])),
         ErrorKind::Failed => (500, base("InternalError", &[])),
-        ErrorKind::Busy | ErrorKind::Stopping => (503, base("ServiceTemporarilyUnavailable", &["5"])),
+        ErrorKind::Busy | ErrorKind::Stopping => {
+            (503, base("ServiceTemporarilyUnavailable", &["5"]))
+        }
         ErrorKind::Denied => (403, base("InsufficientPrivilege", &[])),
         ErrorKind::Unauthenticated => (401, base("NoValidSession", &[])),
     };
@@ -315,8 +347,10 @@ mod tests {
 
     #[test]
     fn arguments_stand_where_the_text_has_their_numbers() {
-        let message = Message::base("PropertyValueNotInList", &["x", "RAIDType"]).about("RAIDType").json();
-        let text = "The value 'x' for the property RAIDType is not in the list of acceptable values.";
+        let message =
+            Message::base("PropertyValueNotInList", &["x", "RAIDType"]).about("RAIDType").json();
+        let text =
+            "The value 'x' for the property RAIDType is not in the list of acceptable values.";
         assert_eq!(message["Message"], text);
         assert_eq!(message["MessageArgs"], json!(["x", "RAIDType"]));
         assert_eq!(message["RelatedProperties"], json!(["#/RAIDType"]));

@@ -44,7 +44,8 @@ impl Query {
         for part in text.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let (name, value) = (decoded(name), decoded(value));
-            let format = || (400, Message::base("QueryParameterValueFormatError", &[&value, &name]));
+            let format =
+                || (400, Message::base("QueryParameterValueFormatError", &[&value, &name]));
             match name.as_str() {
                 "$expand" => query.expand = Some(expand(&value).ok_or_else(format)?),
                 "$select" => query.select = Some(select(&value).ok_or_else(format)?),
@@ -83,13 +84,15 @@ impl Query {
         if of_collections && !is_collection {
             return Err((400, Message::base("QueryNotSupportedOnResource", &[])));
         }
-        let others = self.expand.is_some() || self.select.is_some() || self.top.is_some() || self.skip > 0;
+        let others =
+            self.expand.is_some() || self.select.is_some() || self.top.is_some() || self.skip > 0;
         if self.only && others {
             return Err((400, Message::base("QueryNotSupportedOnOperation", &[])));
         }
         if self.only
             && let Some([one]) = body["Members"].as_array().map(Vec::as_slice)
-            && let Some(found) = one["@odata.id"].as_str().and_then(|uri| tree::resource(world, uri))
+            && let Some(found) =
+                one["@odata.id"].as_str().and_then(|uri| tree::resource(world, uri))
         {
             return Ok(found);
         }
@@ -101,7 +104,10 @@ impl Query {
             body = expanded(world, body, expand, levels, &mut left);
             if left == 0 {
                 let range = format!("0-{MOST_RESOURCES}");
-                return Err((400, Message::base("QueryParameterOutOfRange", &["more", "$expand", &range])));
+                return Err((
+                    400,
+                    Message::base("QueryParameterOutOfRange", &["more", "$expand", &range]),
+                ));
             }
         }
         Ok(match &self.select {
@@ -117,7 +123,10 @@ impl Query {
         let all = members.len();
         if self.skip > all {
             let (skip, range) = (self.skip.to_string(), format!("0-{all}"));
-            return Err((400, Message::base("QueryParameterOutOfRange", &[&skip, "$skip", &range])));
+            return Err((
+                400,
+                Message::base("QueryParameterOutOfRange", &[&skip, "$skip", &range]),
+            ));
         }
         let top = self.top.unwrap_or(all);
         *members = members.drain(self.skip..).take(top).collect();
@@ -158,7 +167,9 @@ fn decoded(text: &str) -> String {
 fn expand(text: &str) -> Option<(Expand, u32)> {
     let (kind, levels) = match text.split_once('(') {
         None => (text, 1),
-        Some((kind, rest)) => (kind, rest.strip_prefix("$levels=")?.strip_suffix(')')?.parse().ok()?),
+        Some((kind, rest)) => {
+            (kind, rest.strip_prefix("$levels=")?.strip_suffix(')')?.parse().ok()?)
+        }
     };
     let kind = match kind {
         "*" => Expand::All,
@@ -287,12 +298,18 @@ mod tests {
 
     #[test]
     fn what_is_selected_stays_and_what_every_resource_has() {
-        let body = json!({"@odata.id": "/x", "Name": "n", "Status": {"State": "Enabled", "Health": "OK"}, "Drives": [], "Drives@odata.count": 0, "Id": "x"});
+        let body = json!({
+            "@odata.id": "/x", "Name": "n", "Status": {"State": "Enabled", "Health": "OK"},
+            "Drives": [], "Drives@odata.count": 0, "Id": "x",
+        });
         let select = |text: &str| selected(body.clone(), &select(text).unwrap());
         assert_eq!(select("Name"), json!({"@odata.id": "/x", "Name": "n"}));
         assert_eq!(
             select("Status/Health,Drives"),
-            json!({"@odata.id": "/x", "Status": {"Health": "OK"}, "Drives": [], "Drives@odata.count": 0})
+            json!({
+                "@odata.id": "/x", "Status": {"Health": "OK"}, "Drives": [],
+                "Drives@odata.count": 0,
+            })
         );
         assert_eq!(select("Status/Health,Status")["Status"], body["Status"]);
     }

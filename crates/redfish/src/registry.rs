@@ -15,8 +15,10 @@ const PREFIX: &str = "SoftROC.1.0";
 pub(crate) const BASE: &str = "Base.1.22";
 
 /// The registries with their addresses; `None`: served here.
-const REGISTRIES: [(&str, &str, Option<&str>); 2] =
-    [("Base", BASE, Some("https://redfish.dmtf.org/registries/Base.1.22.1.json")), ("SoftROC", PREFIX, None)];
+const REGISTRIES: [(&str, &str, Option<&str>); 2] = [
+    ("Base", BASE, Some("https://redfish.dmtf.org/registries/Base.1.22.1.json")),
+    ("SoftROC", PREFIX, None),
+];
 
 const OWN: &str = "/redfish/v1/Registries/SoftROC/SoftROC.1.0.0";
 
@@ -62,8 +64,9 @@ fn messages() -> Value {
             "Resolution": "Follow the message; 'softroc events' lists earlier events.",
         })
     };
-    let of_event =
-        |code: &EventCode| (key(code.code()), message(code.meaning(), Health::of_event(code.severity())));
+    let of_event = |code: &EventCode| {
+        (key(code.code()), message(code.meaning(), Health::of_event(code.severity())))
+    };
     let mut all: Map<String, Value> = EventCode::ALL.iter().map(of_event).collect();
     all.insert("Reason".into(), message("The reason of a state.", Health::Warning));
     all.into()
@@ -78,7 +81,8 @@ pub(crate) fn find(segments: &[&str]) -> Option<Value> {
             Some(collection("MessageRegistryFileCollection", &uri, "Registries", all))
         }
         [id] => {
-            let (id, registry, published) = REGISTRIES.into_iter().find(|(known, ..)| known == id)?;
+            let (id, registry, published) =
+                REGISTRIES.into_iter().find(|(known, ..)| known == id)?;
             let at = match published {
                 Some(published) => json!({ "Language": "en", "PublicationUri": published }),
                 None => json!({ "Language": "en", "Uri": OWN }),
@@ -120,10 +124,11 @@ pub(crate) fn find_schema(segments: &[&str]) -> Option<Value> {
         }
         [id] => {
             let schema = schema::SCHEMAS.iter().find(|schema| schema.file() == *id)?;
+            let published = format!("{}/{id}.json", schema::PUBLISHED);
             let more = json!({
                 "Schema": format!("#{}.{}", schema.file(), schema.name),
                 "Languages": ["en"],
-                "Location": [{ "Language": "en", "PublicationUri": format!("{}/{id}.json", schema::PUBLISHED) }],
+                "Location": [{ "Language": "en", "PublicationUri": published }],
             });
             Some(resource(
                 "JsonSchemaFile",

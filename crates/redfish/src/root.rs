@@ -30,7 +30,13 @@ pub(crate) fn root(world: &World) -> Value {
             "ManagerProvidingService": link(crate::ids::MANAGER),
         },
         "ProtocolFeaturesSupported": {
-            "ExpandQuery": { "Links": true, "NoLinks": true, "ExpandAll": true, "Levels": true, "MaxLevels": crate::query::MOST_LEVELS },
+            "ExpandQuery": {
+                "Links": true,
+                "NoLinks": true,
+                "ExpandAll": true,
+                "Levels": true,
+                "MaxLevels": crate::query::MOST_LEVELS,
+            },
             "SelectQuery": true,
             "FilterQuery": false,
             "OnlyMemberQuery": true,

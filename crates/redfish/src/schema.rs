@@ -88,7 +88,8 @@ pub(crate) const PUBLISHED: &str = "http://redfish.dmtf.org/schemas/v1";
 /// The document of `$metadata`.
 pub(crate) fn metadata() -> String {
     let mut text = String::from(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<edmx:Edmx xmlns:edmx=\"http://docs.oasis-open.org/odata/ns/edmx\" Version=\"4.0\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <edmx:Edmx xmlns:edmx=\"http://docs.oasis-open.org/odata/ns/edmx\" Version=\"4.0\">\n",
     );
     for schema in SCHEMAS {
         let (name, file) = (schema.name, schema.file());
@@ -100,12 +101,19 @@ pub(crate) fn metadata() -> String {
         text.push_str("  </edmx:Reference>\n");
     }
     text.push_str(&format!(
-        "  <edmx:Reference Uri=\"{PUBLISHED}/RedfishExtensions_v1.xml\">\n    <edmx:Include Namespace=\"RedfishExtensions.v1_0_0\" Alias=\"Redfish\"/>\n  </edmx:Reference>\n"
+        "  <edmx:Reference Uri=\"{PUBLISHED}/RedfishExtensions_v1.xml\">\n    <edmx:Include \
+            Namespace=\"RedfishExtensions.v1_0_0\" Alias=\"Redfish\"/>\n  </edmx:Reference>\n"
     ));
-    let root =
-        SCHEMAS.iter().find(|schema| schema.name == "ServiceRoot").map(Schema::file).unwrap_or_default();
+    let root = SCHEMAS
+        .iter()
+        .find(|schema| schema.name == "ServiceRoot")
+        .map(Schema::file)
+        .unwrap_or_default();
     text.push_str(&format!(
-        "  <edmx:DataServices>\n    <Schema xmlns=\"http://docs.oasis-open.org/odata/ns/edm\" Namespace=\"Service\">\n      <EntityContainer Name=\"Service\" Extends=\"{root}.ServiceContainer\"/>\n    </Schema>\n  </edmx:DataServices>\n</edmx:Edmx>\n"
+        "  <edmx:DataServices>\n    <Schema xmlns=\"http://docs.oasis-open.org/odata/ns/edm\" \
+            Namespace=\"Service\">\n      <EntityContainer Name=\"Service\" \
+            Extends=\"{root}.ServiceContainer\"/>\n    </Schema>\n  \
+            </edmx:DataServices>\n</edmx:Edmx>\n"
     ));
     text
 }

@@ -53,12 +53,14 @@ pub(crate) fn volume_status(volume: &VolumeInfo) -> Value {
 }
 
 pub(crate) fn of_drive(drive: &DriveInfo) -> Health {
-    let predicts = drive.health.as_ref().is_some_and(|health| health.predicted_failure == Some(true));
+    let predicts =
+        drive.health.as_ref().is_some_and(|health| health.predicted_failure == Some(true));
     match drive.state {
         DriveState::Failed | DriveState::Missing | DriveState::Refused => Health::Critical,
-        DriveState::Stale | DriveState::Rebuilding | DriveState::Offline | DriveState::Suspended => {
-            Health::Warning
-        }
+        DriveState::Stale
+        | DriveState::Rebuilding
+        | DriveState::Offline
+        | DriveState::Suspended => Health::Warning,
         DriveState::Online
         | DriveState::Unused
         | DriveState::Filling

@@ -9,7 +9,12 @@ use serde_json::{Value, json};
 /// Addresses below `Storage`.
 pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
     match segments {
-        [] => Some(collection("StorageCollection", &format!("{SYSTEM}/Storage"), "Storage", [STORAGE])),
+        [] => Some(collection(
+            "StorageCollection",
+            &format!("{SYSTEM}/Storage"),
+            "Storage",
+            [STORAGE],
+        )),
         ["softroc"] => Some(storage(world)),
         ["softroc", "Controllers"] => {
             let uri = format!("{STORAGE}/Controllers");
@@ -17,14 +22,17 @@ pub(crate) fn find(world: &World, segments: &[&str]) -> Option<Value> {
         }
         ["softroc", "Controllers", "0"] => Some(controller(world)),
         ["softroc", "Volumes"] => Some(volumes(world)),
-        ["softroc", "Volumes", id] => ids::volume(world, id).map(|found| volume::resource(world, found)),
+        ["softroc", "Volumes", id] => {
+            ids::volume(world, id).map(|found| volume::resource(world, found))
+        }
         _ => None,
     }
 }
 
 fn volumes(world: &World) -> Value {
     let uri = format!("{STORAGE}/Volumes");
-    let mut body = collection("VolumeCollection", &uri, "Volumes", world.volumes.iter().map(ids::volume_uri));
+    let mut body =
+        collection("VolumeCollection", &uri, "Volumes", world.volumes.iter().map(ids::volume_uri));
     body["@Redfish.OperationApplyTimeSupport"] = json!({
         "@odata.type": "#Settings.v1_4_0.OperationApplyTimeSupport",
         "SupportedValues": ["Immediate"],
@@ -47,7 +55,11 @@ fn storage(world: &World) -> Value {
             "Volumes": link(format!("{STORAGE}/Volumes")),
         }),
     );
-    put_links(&mut body, "Drives", links(world.drives.iter().map(|drive| ids::drive_uri(&drive.name))));
+    put_links(
+        &mut body,
+        "Drives",
+        links(world.drives.iter().map(|drive| ids::drive_uri(&drive.name))),
+    );
     let mut at = json!({});
     put_links(&mut at, "Enclosures", vec![link(CHASSIS)]);
     body["Links"] = at;

@@ -10,7 +10,12 @@ use units::utc;
 /// Addresses below `Systems`, without storage.
 pub(crate) fn systems(world: &World, segments: &[&str]) -> Option<Value> {
     match segments {
-        [] => Some(collection("ComputerSystemCollection", &format!("{ROOT}/Systems"), "Systems", [SYSTEM])),
+        [] => Some(collection(
+            "ComputerSystemCollection",
+            &format!("{ROOT}/Systems"),
+            "Systems",
+            [SYSTEM],
+        )),
         ["host"] => Some(system(world)),
         ["host", "Storage", rest @ ..] => crate::storage::find(world, rest),
         _ => None,
@@ -47,13 +52,17 @@ fn system(world: &World) -> Value {
 /// Addresses below `Chassis`.
 pub(crate) fn chassis(world: &World, segments: &[&str]) -> Option<Value> {
     match segments {
-        [] => Some(collection("ChassisCollection", &format!("{ROOT}/Chassis"), "Chassis", [CHASSIS])),
+        [] => {
+            Some(collection("ChassisCollection", &format!("{ROOT}/Chassis"), "Chassis", [CHASSIS]))
+        }
         ["host"] => Some(one_chassis(world)),
         ["host", "Drives"] => {
             let drives = world.drives.iter().map(|drive| ids::drive_uri(&drive.name));
             Some(collection("DriveCollection", &format!("{CHASSIS}/Drives"), "Drives", drives))
         }
-        ["host", "Drives", id] => ids::drive(world, id).map(|found| crate::drive::resource(world, found)),
+        ["host", "Drives", id] => {
+            ids::drive(world, id).map(|found| crate::drive::resource(world, found))
+        }
         _ => None,
     }
 }
@@ -75,7 +84,11 @@ fn one_chassis(world: &World) -> Value {
     put_links(&mut at, "ComputerSystems", vec![link(SYSTEM)]);
     put_links(&mut at, "ManagedBy", vec![link(MANAGER)]);
     put_links(&mut at, "Storage", vec![link(STORAGE)]);
-    put_links(&mut at, "Drives", links(world.drives.iter().map(|drive| ids::drive_uri(&drive.name))));
+    put_links(
+        &mut at,
+        "Drives",
+        links(world.drives.iter().map(|drive| ids::drive_uri(&drive.name))),
+    );
     body["Links"] = at;
     body
 }
@@ -83,7 +96,12 @@ fn one_chassis(world: &World) -> Value {
 /// Addresses below `Managers`.
 pub(crate) fn managers(world: &World, segments: &[&str]) -> Option<Value> {
     match segments {
-        [] => Some(collection("ManagerCollection", &format!("{ROOT}/Managers"), "Managers", [MANAGER])),
+        [] => Some(collection(
+            "ManagerCollection",
+            &format!("{ROOT}/Managers"),
+            "Managers",
+            [MANAGER],
+        )),
         ["softroc"] => Some(manager(world)),
         ["softroc", "NetworkProtocol"] => Some(protocols(world)),
         ["softroc", "LogServices", rest @ ..] => crate::log::find(world, rest),

@@ -70,14 +70,17 @@ pub(crate) fn methods(world: &World, path: &str) -> Option<&'static str> {
             return task::by_number(world, number).map(|_| "GET, HEAD, DELETE");
         }
         ["Chassis", "host", "Drives", _] => "GET, HEAD, PATCH",
-        ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"] => "GET, HEAD, POST",
+        ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"] => {
+            "GET, HEAD, POST"
+        }
         ["EventService", "Subscriptions", _] => "GET, HEAD, PATCH, DELETE",
         ["EventService", "SSE"] => return Some("GET"),
         [a, b, c, d, rest @ ..] if [*a, *b, *c, *d] == storage => match rest {
             ["Volumes", "Members"] => return Some("POST"),
             ["Volumes"] => "GET, HEAD, POST",
             ["Volumes", id, "Actions", action] => {
-                let known = crate::change::is_action(action) && crate::ids::volume(world, id).is_some();
+                let known =
+                    crate::change::is_action(action) && crate::ids::volume(world, id).is_some();
                 return known.then_some("POST");
             }
             ["Volumes", _] => "GET, HEAD, PATCH, DELETE",

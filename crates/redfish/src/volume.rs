@@ -78,7 +78,9 @@ fn write_hole(world: &World, volume: &VolumeInfo) -> Option<(&'static str, Vec<V
         .iter()
         .find(|log| log.in_use && log.places.iter().any(|place| place.volume == volume.name));
     Some(match log {
-        Some(log) => ("Journaling", links(log.devices.iter().map(|device| ids::drive_uri(&device.drive)))),
+        Some(log) => {
+            ("Journaling", links(log.devices.iter().map(|device| ids::drive_uri(&device.drive))))
+        }
         None => ("DistributedLog", Vec::new()),
     })
 }
@@ -90,26 +92,42 @@ fn operation(kind: TaskKind) -> &'static str {
         TaskKind::Copyback | TaskKind::Replace | TaskKind::Restore => "Rebuild",
         TaskKind::Init => "Initialize",
         TaskKind::Reshape => "ChangeRAIDType",
-        TaskKind::Resync | TaskKind::Check | TaskKind::Repair | TaskKind::Patrol => "CheckConsistency",
+        TaskKind::Resync | TaskKind::Check | TaskKind::Repair | TaskKind::Patrol => {
+            "CheckConsistency"
+        }
     }
 }
 
 fn operations(world: &World, volume: &VolumeInfo) -> Value {
     let of = |task: &&controller::TaskInfo| {
-        !task.state.is_over() && task.volume.as_ref().is_some_and(|name| volume.array_volumes.contains(name))
+        !task.state.is_over()
+            && task.volume.as_ref().is_some_and(|name| volume.array_volumes.contains(name))
     };
-    let one = |task: &controller::TaskInfo| json!({ "Operation": operation(task.kind), "PercentageComplete": task.percent });
+    let one = |task: &controller::TaskInfo| {
+        json!({
+            "Operation": operation(task.kind),
+            "PercentageComplete": task.percent,
+        })
+    };
     world.tasks.iter().filter(of).map(one).collect()
 }
 
 fn at(world: &World, volume: &VolumeInfo) -> Value {
     let mut at = json!({ "OwningStorageResource": link(STORAGE) });
-    put_links(&mut at, "Drives", links(volume.drives.iter().map(|drive| ids::drive_uri(&drive.name))));
+    put_links(
+        &mut at,
+        "Drives",
+        links(volume.drives.iter().map(|drive| ids::drive_uri(&drive.name))),
+    );
     let dedicated = world.spares.iter().filter(|spare| {
         spare.kind == SpareKind::Dedicated
             && spare.dedicated_to.iter().any(|name| volume.array_volumes.contains(name))
     });
-    put_links(&mut at, "DedicatedSpareDrives", links(dedicated.map(|spare| ids::drive_uri(&spare.drive))));
+    put_links(
+        &mut at,
+        "DedicatedSpareDrives",
+        links(dedicated.map(|spare| ids::drive_uri(&spare.drive))),
+    );
     put_links(&mut at, "Controllers", vec![crate::system::controller_link()]);
     at
 }
@@ -142,7 +160,9 @@ pub(crate) fn resource(world: &World, volume: &VolumeInfo) -> Value {
                     "target": format!("{uri}/Actions/Volume.Initialize"),
                     "InitializeType@Redfish.AllowableValues": ["Fast", "Slow"],
                 },
-                "#Volume.CheckConsistency": { "target": format!("{uri}/Actions/Volume.CheckConsistency") },
+                "#Volume.CheckConsistency": {
+                    "target": format!("{uri}/Actions/Volume.CheckConsistency"),
+                },
                 "#Volume.ForceEnable": { "target": format!("{uri}/Actions/Volume.ForceEnable") },
             },
         }),
@@ -152,7 +172,8 @@ pub(crate) fn resource(world: &World, volume: &VolumeInfo) -> Value {
         body["WriteCacheState"] = write_cache_state(mode).into();
     }
     let reads = policy(volume, "read-mode").map(|mode| mode.configured.as_str());
-    body["ReadCachePolicy"] = if reads == Some("read-ahead") { "AdaptiveReadAhead" } else { "Off" }.into();
+    body["ReadCachePolicy"] =
+        if reads == Some("read-ahead") { "AdaptiveReadAhead" } else { "Off" }.into();
     if let Some((policy, journals)) = write_hole(world, volume) {
         body["WriteHoleProtectionPolicy"] = policy.into();
         if let Some(first) = journals.into_iter().next() {

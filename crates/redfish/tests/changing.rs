@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use world::{DATA, LOOSE, caller, changed, commands, header, json_of, request};
 
 const VOLUMES: &str = "/redfish/v1/Systems/host/Storage/softroc/Volumes";
+const SUBSCRIPTIONS: &str = "/redfish/v1/EventService/Subscriptions";
 const ACCOUNTS: &str = "/redfish/v1/AccountService/Accounts";
 
 fn drives() -> Vec<String> {
     let world = world::world();
-    let body = json_of(&world::response(&world, &request("GET", "/redfish/v1/Chassis/host/Drives", b"")));
+    let body =
+        json_of(&world::response(&world, &request("GET", "/redfish/v1/Chassis/host/Drives", b"")));
     let members = body["Members"].as_array().expect("members").iter();
     members.map(|link| link["@odata.id"].as_str().expect("a link").to_owned()).collect()
 }
@@ -28,8 +30,13 @@ fn refused(method: &str, address: &str, body: Value) -> (u16, Vec<String>) {
     let body = json_of(&response);
     let messages = body["error"]["@Message.ExtendedInfo"].as_array().expect("messages").iter();
     let id = |message: &Value| {
-        let id =
-            message["MessageId"].as_str().expect("an id").rsplit('.').next().unwrap_or_default().to_owned();
+        let id = message["MessageId"]
+            .as_str()
+            .expect("an id")
+            .rsplit('.')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         let about = message["RelatedProperties"][0].as_str().unwrap_or_default();
         format!("{id}{about}")
     };
@@ -41,8 +48,9 @@ fn a_volume_is_made_as_it_is_asked_for() {
     let world = world::world();
     let drives = drives();
     let body = json!({
-        "RAIDType": "RAID5", "Name": "new", "CapacityBytes": 1 << 20, "StripSizeBytes": 65536, "WriteCachePolicy": "UnprotectedWriteBack",
-        "WriteHoleProtectionPolicy": "Off", "ReadCachePolicy": "AdaptiveReadAhead", "@Redfish.OperationApplyTime": "Immediate",
+        "RAIDType": "RAID5", "Name": "new", "CapacityBytes": 1 << 20, "StripSizeBytes": 65536,
+        "WriteCachePolicy": "UnprotectedWriteBack", "WriteHoleProtectionPolicy": "Off",
+        "ReadCachePolicy": "AdaptiveReadAhead", "@Redfish.OperationApplyTime": "Immediate",
         "Links": {"Drives": links(&drives)},
     });
     let expected = Command::VolumeCreate(CreateVolume {
@@ -64,15 +72,18 @@ fn a_volume_is_made_as_it_is_asked_for() {
         );
     }
     let unnamed = json!({"RAIDType": "RAID0", "Links": {"Drives": links(&drives)}});
-    let [Command::VolumeCreate(create)] = &commands(&world, "POST", VOLUMES, unnamed)[..] else { panic!() };
+    let [Command::VolumeCreate(create)] = &commands(&world, "POST", VOLUMES, unnamed)[..] else {
+        panic!()
+    };
     assert!(create.name == "volume1" && !create.destroy_data);
 }
 
 #[test]
 fn what_is_wrong_with_a_new_volume_is_all_told() {
     let all = json!({
-        "RAIDType": "RAID7", "Name": 7, "CapacityBytes": -1, "Encrypted": true, "WriteCachePolicy": "ProtectedWriteBack",
-        "Status": {}, "Nonsense": 1, "Links": {"Drives": [{"@odata.id": "/redfish/v1/nowhere"}]},
+        "RAIDType": "RAID7", "Name": 7, "CapacityBytes": -1, "Encrypted": true,
+        "WriteCachePolicy": "ProtectedWriteBack", "Status": {}, "Nonsense": 1,
+        "Links": {"Drives": [{"@odata.id": "/redfish/v1/nowhere"}]},
     });
     let (status, mut messages) = refused("POST", VOLUMES, all);
     messages.sort();
@@ -104,16 +115,21 @@ fn what_is_wrong_with_a_new_volume_is_all_told() {
 fn a_volume_is_changed_and_what_cannot_be_is_said() {
     let world = world::world();
     let volume = format!("{VOLUMES}/{DATA}");
-    let body = json!({"DisplayName": "home", "WriteCachePolicy": "WriteThrough", "CapacityBytes": 7});
+    let body =
+        json!({"DisplayName": "home", "WriteCachePolicy": "WriteThrough", "CapacityBytes": 7});
     let mut change = changed(&world, "PATCH", &volume, body).expect("a part is good");
-    let Operation::Commands(asked) = std::mem::replace(&mut change.asked, Operation::Commands(Vec::new()))
+    let Operation::Commands(asked) =
+        std::mem::replace(&mut change.asked, Operation::Commands(Vec::new()))
     else {
         panic!()
     };
-    let names: Vec<Value> =
-        asked.iter().map(|command| serde_json::to_value(command).unwrap()["command"].clone()).collect();
+    let names: Vec<Value> = asked
+        .iter()
+        .map(|command| serde_json::to_value(command).unwrap()["command"].clone())
+        .collect();
     assert_eq!(names, ["volume-policy", "volume-set"]);
-    let response = redfish::finished(&world, &volume, &change, Ok(ChangeResult::Replies(Vec::new())));
+    let response =
+        redfish::finished(&world, &volume, &change, Ok(ChangeResult::Replies(Vec::new())));
     let body = json_of(&response);
     let left_out = &body["CapacityBytes@Message.ExtendedInfo"][0]["MessageId"];
     assert_eq!((response.status, left_out), (200, &json!("Base.1.22.PropertyNotWritable")));
@@ -121,12 +137,14 @@ fn a_volume_is_changed_and_what_cannot_be_is_said() {
         refused("PATCH", &volume, json!({"CapacityBytes": 7})),
         (400, vec!["PropertyNotWritable#/CapacityBytes".to_owned()])
     );
-    assert_eq!(refused("PATCH", &volume, json!({"@odata.id": "x"})), (400, vec!["NoOperation".to_owned()]));
+    assert_eq!(
+        refused("PATCH", &volume, json!({"@odata.id": "x"})),
+        (400, vec!["NoOperation".to_owned()])
+    );
     let spare = json!({"Links": {"DedicatedSpareDrives": links(&drives()[2..])}});
     let spares = commands(&world, "PATCH", &volume, spare);
-    assert!(
-        matches!(&spares[..], [Command::SpareAdd(add)] if add.drive == "/dev/sdc" && add.volumes == ["data"])
-    );
+    let [Command::SpareAdd(add)] = &spares[..] else { panic!("{spares:?}") };
+    assert!(add.drive == "/dev/sdc" && add.volumes == ["data"]);
 }
 
 #[test]
@@ -149,7 +167,10 @@ fn actions_are_tasks_and_a_jbod_that_is_served_stays() {
     ));
     let (status, messages) = refused("DELETE", &format!("{VOLUMES}/{LOOSE}"), json!({}));
     assert_eq!((status, &messages[0][..]), (409, "ResourceCannotBeDeleted"));
-    assert_eq!(refused("POST", &format!("{VOLUMES}/{DATA}/Actions/Volume.Nonsense"), json!({})).0, 404);
+    assert_eq!(
+        refused("POST", &format!("{VOLUMES}/{DATA}/Actions/Volume.Nonsense"), json!({})).0,
+        404
+    );
     assert_eq!(refused("PUT", VOLUMES, json!({})).0, 405);
     let busy = Error::new(ErrorKind::InUse, "hosts are connected");
     let change = changed(&world, "DELETE", &format!("{VOLUMES}/{DATA}"), json!({})).unwrap();
@@ -166,24 +187,33 @@ fn a_drive_becomes_a_spare_and_is_none_any_more() {
         &drives[0],
         json!({"HotspareType": "Global", "HotspareReplacementMode": "NonRevertible"}),
     );
-    assert!(
-        matches!(&spare[..], [Command::SpareAdd(add)] if add.drive == "/dev/sda" && !add.revertible && !add.destroy_data)
-    );
+    let [Command::SpareAdd(add)] = &spare[..] else { panic!("{spare:?}") };
+    assert!(add.drive == "/dev/sda" && !add.revertible && !add.destroy_data);
     let none = commands(&world, "PATCH", &drives[2], json!({"HotspareType": "None"}));
     assert!(matches!(&none[..], [Command::SpareRemove { drive }] if drive == "/dev/sdc"));
     assert_eq!(refused("PATCH", &drives[0], json!({"HotspareType": "Dedicated"})).0, 400);
-    assert_eq!(refused("PATCH", &drives[0], json!({"HotspareReplacementMode": "Revertible"})).0, 400);
+    assert_eq!(
+        refused("PATCH", &drives[0], json!({"HotspareReplacementMode": "Revertible"})).0,
+        400
+    );
+}
+
+fn subscription(destination: &str) -> Value {
+    json!({
+        "Destination": destination, "Protocol": "Redfish", "Context": "c",
+        "EventTypes": ["Alert"],
+    })
 }
 
 #[test]
 fn events_are_sent_where_they_can_be() {
     let world = world::world();
-    let at = "/redfish/v1/EventService/Subscriptions";
-    let body = |destination: &str| json!({"Destination": destination, "Protocol": "Redfish", "Context": "c", "EventTypes": ["Alert"]});
     for fine in ["http://host/path", "https://[::1]:8443/", "https://host:1"] {
-        let change =
-            changed(&world, "POST", at, body(fine)).unwrap_or_else(|refused| panic!("{fine}: {refused:?}"));
-        assert!(matches!(&change.asked, Operation::Subscribe { destination, .. } if destination == fine));
+        let change = changed(&world, "POST", SUBSCRIPTIONS, subscription(fine))
+            .unwrap_or_else(|refused| panic!("{fine}: {refused:?}"));
+        assert!(
+            matches!(&change.asked, Operation::Subscribe { destination, .. } if destination == fine)
+        );
     }
     for wrong in [
         "",
@@ -195,10 +225,17 @@ fn events_are_sent_where_they_can_be() {
         "http://ho st/",
         "http://h\r\nx/",
     ] {
-        assert_eq!(refused("POST", at, body(wrong)).1, ["PropertyValueFormatError#/Destination"], "{wrong}");
+        assert_eq!(
+            refused("POST", SUBSCRIPTIONS, subscription(wrong)).1,
+            ["PropertyValueFormatError#/Destination"],
+            "{wrong}"
+        );
     }
-    let more = json!({"Destination": "http://host/", "VerifyCertificate": "yes", "EventFormatType": "MetricReport", "HttpHeaders": []});
-    let (_, mut messages) = refused("POST", at, more);
+    let more = json!({
+        "Destination": "http://host/", "VerifyCertificate": "yes",
+        "EventFormatType": "MetricReport", "HttpHeaders": [],
+    });
+    let (_, mut messages) = refused("POST", SUBSCRIPTIONS, more);
     messages.sort();
     let expected = [
         "PropertyMissing#/Protocol",
@@ -207,25 +244,31 @@ fn events_are_sent_where_they_can_be() {
         "PropertyValueTypeError#/VerifyCertificate",
     ];
     assert_eq!(messages, expected);
-    assert!(
-        matches!(changed(&world, "DELETE", &format!("{at}/1"), json!({})), Ok(change) if matches!(change.asked, Operation::Unsubscribe(_)))
-    );
-    assert!(
-        matches!(changed(&world, "PATCH", &format!("{at}/1"), json!({"Context": "d"})), Ok(change) if matches!(change.asked, Operation::SetSubscription { .. }))
-    );
-    let verified = json!({"Destination": "https://host/", "Protocol": "Redfish", "VerifyCertificate": true});
+}
+
+#[test]
+fn subscriptions_are_changed_and_removed_by_administrators() {
+    let world = world::world();
+    let one = format!("{SUBSCRIPTIONS}/1");
+    let removed = changed(&world, "DELETE", &one, json!({})).map(|change| change.asked);
+    assert!(matches!(removed, Ok(Operation::Unsubscribe(_))));
+    let set = changed(&world, "PATCH", &one, json!({"Context": "d"})).map(|change| change.asked);
+    assert!(matches!(set, Ok(Operation::SetSubscription { .. })));
+    let verified =
+        json!({"Destination": "https://host/", "Protocol": "Redfish", "VerifyCertificate": true});
     assert!(matches!(
-        changed(&world, "POST", at, verified).map(|change| change.asked),
+        changed(&world, "POST", SUBSCRIPTIONS, verified).map(|change| change.asked),
         Ok(Operation::Subscribe { verify_certificate: true, .. })
     ));
     let unverified = json!({"VerifyCertificate": false});
     assert!(matches!(
-        changed(&world, "PATCH", &format!("{at}/1"), unverified).map(|change| change.asked),
+        changed(&world, "PATCH", &one, unverified).map(|change| change.asked),
         Ok(Operation::SetSubscription { context: None, verify_certificate: Some(false), .. })
     ));
     let otto = caller("otto", Role::Operator);
-    let body = body("http://host/").to_string();
-    let answer = redfish::answer(&world, Some(&otto), &request("POST", at, body.as_bytes()));
+    let body = subscription("http://host/").to_string();
+    let answer =
+        redfish::answer(&world, Some(&otto), &request("POST", SUBSCRIPTIONS, body.as_bytes()));
     assert!(matches!(answer, Answer::Response(response) if response.status == 403));
 }
 
@@ -243,17 +286,27 @@ fn accounts_are_for_administrators_but_ones_own_password() {
     };
     let own = format!("{ACCOUNTS}/rita");
     assert_eq!(status("PATCH", &own, json!({"Password": "another one"})), 0);
-    assert_eq!(status("PATCH", &own, json!({"Password": "another one", "RoleId": "Administrator"})), 403);
+    assert_eq!(
+        status("PATCH", &own, json!({"Password": "another one", "RoleId": "Administrator"})),
+        403
+    );
     assert_eq!(status("PATCH", &own, json!({"Enabled": true})), 403);
-    assert_eq!(status("PATCH", &format!("{ACCOUNTS}/ada"), json!({"Password": "another one"})), 403);
+    assert_eq!(
+        status("PATCH", &format!("{ACCOUNTS}/ada"), json!({"Password": "another one"})),
+        403
+    );
     assert_eq!(status("POST", ACCOUNTS, json!({"UserName": "eve"})), 403);
     assert_eq!(status("DELETE", &format!("{ACCOUNTS}/ada"), json!({})), 403);
     assert_eq!(status("PATCH", "/redfish/v1/AccountService/Roles/ReadOnly", json!({})), 405);
-    let (_, messages) =
-        refused("POST", ACCOUNTS, json!({"UserName": "eve", "RoleId": "Root", "Password": 12345678}));
+    let (_, messages) = refused(
+        "POST",
+        ACCOUNTS,
+        json!({"UserName": "eve", "RoleId": "Root", "Password": 12345678}),
+    );
     assert_eq!(messages, ["PropertyValueTypeError#/Password", "PropertyValueNotInList#/RoleId"]);
-    let secret = changed(&world, "POST", ACCOUNTS, json!({"UserName": "eve", "Password": {"a": "s3cret"}}))
-        .expect_err("it is refused");
+    let secret =
+        changed(&world, "POST", ACCOUNTS, json!({"UserName": "eve", "Password": {"a": "s3cret"}}))
+            .expect_err("it is refused");
     assert!(!json_of(&secret).to_string().contains("s3cret"), "a password is not repeated");
     let change = changed(
         &world,

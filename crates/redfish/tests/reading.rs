@@ -30,8 +30,15 @@ fn everything() -> BTreeMap<String, Value> {
         let response = response(&world, &request("GET", &address, b""));
         assert_eq!(response.status, 200, "{address}");
         let body = json_of(&response);
-        assert!(header(&response, "Allow").is_some_and(|allow| allow.starts_with("GET, HEAD")), "{address}");
-        assert_eq!(header(&response, "ETag"), body.get("@odata.etag").and_then(Value::as_str), "{address}");
+        assert!(
+            header(&response, "Allow").is_some_and(|allow| allow.starts_with("GET, HEAD")),
+            "{address}"
+        );
+        assert_eq!(
+            header(&response, "ETag"),
+            body.get("@odata.etag").and_then(Value::as_str),
+            "{address}"
+        );
         let mut links = BTreeSet::new();
         links_in(&body, &mut links);
         seen.insert(address, body);
@@ -44,10 +51,11 @@ fn everything() -> BTreeMap<String, Value> {
 fn every_link_leads_to_a_resource_of_that_address_and_a_known_type() {
     let everything = everything();
     assert!(everything.len() > 70, "{}", everything.len());
-    let metadata = match response(&world::world(), &request("GET", "/redfish/v1/$metadata", b"")).body {
-        redfish::Body::Xml(text) => text,
-        other => panic!("{other:?}"),
-    };
+    let metadata =
+        match response(&world::world(), &request("GET", "/redfish/v1/$metadata", b"")).body {
+            redfish::Body::Xml(text) => text,
+            other => panic!("{other:?}"),
+        };
     for (address, body) in &everything {
         if let Some(own) = body.get("@odata.id") {
             assert_eq!(own, address);
@@ -64,9 +72,13 @@ fn every_link_leads_to_a_resource_of_that_address_and_a_known_type() {
 #[test]
 fn what_is_not_public_takes_an_account() {
     let world = world::world();
-    let public = ["/redfish", "/redfish/v1", "/redfish/v1/", "/redfish/v1/odata", "/redfish/v1/$metadata"];
-    let status = |address: &str| match redfish::answer(&world, None, &request("GET", address, b"")) {
-        Answer::Response(response) => (response.status, header(&response, "WWW-Authenticate").is_some()),
+    let public =
+        ["/redfish", "/redfish/v1", "/redfish/v1/", "/redfish/v1/odata", "/redfish/v1/$metadata"];
+    let status = |address: &str| match redfish::answer(&world, None, &request("GET", address, b""))
+    {
+        Answer::Response(response) => {
+            (response.status, header(&response, "WWW-Authenticate").is_some())
+        }
         other => panic!("{other:?}"),
     };
     for address in public {
@@ -75,7 +87,11 @@ fn what_is_not_public_takes_an_account() {
     for address in everything().keys().filter(|address| !public.contains(&address.as_str())) {
         assert_eq!(status(address), (401, true), "{address}");
     }
-    assert_eq!(status("/redfish/v1/nowhere"), (401, true), "existing and unknown addresses look the same");
+    assert_eq!(
+        status("/redfish/v1/nowhere"),
+        (401, true),
+        "existing and unknown addresses look the same"
+    );
 }
 
 #[test]
@@ -103,7 +119,9 @@ fn a_password_that_has_to_be_changed_comes_first() {
 fn a_revision_changes_with_what_it_is_of_and_with_nothing_else() {
     let mut world = world::world();
     let tag = |world: &redfish::World, address: &str| {
-        header(&response(world, &request("GET", address, b"")), "ETag").expect("a revision").to_owned()
+        header(&response(world, &request("GET", address, b"")), "ETag")
+            .expect("a revision")
+            .to_owned()
     };
     let (volume, manager) = (format!("{VOLUMES}/{DATA}"), "/redfish/v1/Managers/softroc");
     let before = (tag(&world, &volume), tag(&world, manager));
@@ -119,7 +137,8 @@ fn a_revision_changes_with_what_it_is_of_and_with_nothing_else() {
     };
     assert_eq!([conditional(&now), conditional("*"), conditional(&before.0)], [304, 304, 200]);
     assert_eq!(conditional(now.trim_start_matches("W/")), 304);
-    let old = Request { if_match: Some(&before.0), ..request("PATCH", &volume, b"{\"Name\": \"new\"}") };
+    let old =
+        Request { if_match: Some(&before.0), ..request("PATCH", &volume, b"{\"Name\": \"new\"}") };
     assert_eq!(response(&world, &old).status, 412);
     let wrong = Request { odata_version: Some("4.1"), ..request("GET", &volume, b"") };
     assert_eq!(response(&world, &wrong).status, 412);
@@ -131,7 +150,10 @@ fn queries_take_in_and_leave_out() {
     let asked = |address: &str| json_of(&response(&world, &request("GET", address, b"")));
     let expanded = asked(&format!("{VOLUMES}?$expand=.&$top=1"));
     assert_eq!(expanded["Members"][0]["RAIDType"], "RAID5");
-    assert_eq!(expanded["Members"][0]["Links"]["Drives"][0].as_object().map(serde_json::Map::len), Some(1));
+    assert_eq!(
+        expanded["Members"][0]["Links"]["Drives"][0].as_object().map(serde_json::Map::len),
+        Some(1)
+    );
     assert_eq!(expanded["Members@odata.count"], 2);
     assert_eq!(expanded["Members@odata.nextLink"], format!("{VOLUMES}?$skip=1&$top=1"));
     let deeper = asked(&format!("{VOLUMES}?$expand=*($levels=2)"));
@@ -139,7 +161,10 @@ fn queries_take_in_and_leave_out() {
     let links = asked(&format!("{VOLUMES}/{DATA}?$expand=~"));
     assert_eq!(links["Links"]["Drives"][0]["MediaType"], "HDD");
     let selected = asked(&format!("{VOLUMES}/{DATA}?$select=Name,Status/Health"));
-    assert_eq!((&selected["Name"], &selected["Status"]), (&json!("data"), &json!({"Health": "Critical"})));
+    assert_eq!(
+        (&selected["Name"], &selected["Status"]),
+        (&json!("data"), &json!({"Health": "Critical"}))
+    );
     assert_eq!(asked("/redfish/v1/Systems?only")["Id"], "host");
     for (wrong, status) in [
         ("$filter=x", 501),
@@ -154,7 +179,10 @@ fn queries_take_in_and_leave_out() {
         let info = json_of(&response)["error"]["@Message.ExtendedInfo"][0]["MessageId"].clone();
         assert!(info.as_str().is_some_and(|id| id.starts_with("Base.1.22.Query")), "{info}");
     }
-    assert_eq!(response(&world, &request("GET", &format!("{VOLUMES}/{DATA}?$top=1"), b"")).status, 400);
+    assert_eq!(
+        response(&world, &request("GET", &format!("{VOLUMES}/{DATA}?$top=1"), b"")).status,
+        400
+    );
     assert_eq!(response(&world, &request("GET", &format!("{VOLUMES}?unknown=1"), b"")).status, 200);
 }
 
@@ -173,10 +201,16 @@ fn levels_and_states_are_told_as_they_are() {
         world.volumes[0].copies = copies;
         let body = json_of(&response(&world, &request("GET", &format!("{VOLUMES}/{DATA}"), b"")));
         assert_eq!(body["RAIDType"], told);
-        assert!(body["Description"].as_str().is_some_and(|text| text.starts_with(level)), "it is said which");
+        assert!(
+            body["Description"].as_str().is_some_and(|text| text.starts_with(level)),
+            "it is said which"
+        );
         assert_eq!(body["WriteCachePolicy"], "UnprotectedWriteBack");
         assert_eq!(body["WriteHoleProtectionPolicy"], "DistributedLog");
         assert_eq!(body["Status"]["Conditions"][0]["Message"], "a drive is out; replace it");
-        assert_eq!(body["Operations"][0], json!({"Operation": "Rebuild", "PercentageComplete": 50}));
+        assert_eq!(
+            body["Operations"][0],
+            json!({"Operation": "Rebuild", "PercentageComplete": 50})
+        );
     }
 }

@@ -76,7 +76,10 @@ pub fn guessed_attachment(
         Some(Arc::new(Window::new(source.clone(), range)) as Arc<dyn DriveSource>)
     };
     let members: Members = candidate.order.iter().map(of_slot).collect();
-    let out = (0..).zip(&members).filter(|(_, member)| member.is_none()).map(|(slot, _)| DriveIndex(slot));
+    let out = (0..)
+        .zip(&members)
+        .filter(|(_, member)| member.is_none())
+        .map(|(slot, _)| DriveIndex(slot));
     if !geometry.survives_set(&out.collect()) {
         return Err("it cannot be read without its missing members".into());
     }
@@ -99,16 +102,27 @@ fn window(
     start: ByteOffset,
     length: ByteCount,
 ) -> Result<Option<Arc<dyn DriveSource>>, String> {
-    let member = found.members.get(usize::from(slot)).filter(|member| member.standing == Standing::Current);
+    let member =
+        found.members.get(usize::from(slot)).filter(|member| member.standing == Standing::Current);
     let Some(member) = member else { return Ok(None) };
-    let source = member.drive.and_then(|drive| scan.drives.get(drive)).and_then(|drive| drive.source.clone());
+    let source = member
+        .drive
+        .and_then(|drive| scan.drives.get(drive))
+        .and_then(|drive| drive.source.clone());
     let Some(source) = source else { return Ok(None) };
-    let begin =
-        member.data.start.0.checked_add(start.0).filter(|begin| begin.checked_add(length.0).is_some());
+    let begin = member
+        .data
+        .start
+        .0
+        .checked_add(start.0)
+        .filter(|begin| begin.checked_add(length.0).is_some());
     let begin = begin.ok_or("its members' data would lie beyond the end of any drive")?;
     let sector = source.info().logical_sector.bytes();
     if !begin.is_multiple_of(sector.0) {
-        return Err(format!("its data begin at byte {begin} of {}, not at a sector", source.info().name));
+        return Err(format!(
+            "its data begin at byte {begin} of {}, not at a sector",
+            source.info().name
+        ));
     }
     let window = Window::new(source, ByteRange::new(ByteOffset(begin), length));
     Ok(Some(Arc::new(window.without(&member.unreadable))))
@@ -138,7 +152,8 @@ fn joined(
     let behind = |(_, within, _): &Part| end.is_some_and(|end| within.start >= end);
     let behind = parts.iter().position(behind).unwrap_or(parts.len());
     for (bytes, at) in found.saved.iter().rev() {
-        let source = volume.backup.clone().ok_or("a part of its data is in a file that was not given")?;
+        let source =
+            volume.backup.clone().ok_or("a part of its data is in a file that was not given")?;
         let window = Window::new(source, ByteRange::new(*at, bytes.len));
         let whole = ByteRange::new(ByteOffset(0), bytes.len);
         parts.insert(behind, (one_drive(bytes.len)?, whole, vec![Some(Arc::new(window))]));

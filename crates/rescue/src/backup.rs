@@ -22,7 +22,8 @@ pub async fn with_backup(env: &Env, scan: &mut Scan, name: &str) -> Result<(), S
     let drive = Member::new(env, source.attach(env).map_err(|error| error.to_string())?);
     let len = Backup::HEADER.align_up(source.info().logical_sector.bytes());
     let outcome = drive.read(ByteOffset(0), [Buf::unpooled(len)].into_iter().collect()).await;
-    let done = outcome.result.map_err(|error| format!("backup file {name} cannot be read: {error}"))?;
+    let done =
+        outcome.result.map_err(|error| format!("backup file {name} cannot be read: {error}"))?;
     let header = outcome.buffers.iter().map(Buf::bytes).collect::<Vec<_>>().concat();
     if ByteCount(done) < len {
         return Err(format!("backup file {name} ends within its header"));

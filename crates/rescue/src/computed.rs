@@ -5,7 +5,8 @@ use crate::sections::{Members, read_only_drive};
 use engine::{Attachment, VolumeDrive, VolumeService, VolumeSpec, VolumeState, alone};
 use platform::sync::Signal;
 use platform::{
-    Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Result,
+    Completion, Drive, DriveInfo, DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Result,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,7 +34,8 @@ impl DriveSource for Computed {
     }
 
     fn attach(&self, env: &Env) -> Result<Rc<dyn Drive>> {
-        let attachment = Attachment::new(self.spec.clone(), self.members.clone(), self.state.clone());
+        let attachment =
+            Attachment::new(self.spec.clone(), self.members.clone(), self.state.clone());
         let array = Rc::new(Array { drive: RefCell::default(), started: Signal::default() });
         let (starting, of) = (array.clone(), env.clone());
         env.spawn("start an array", async move {
@@ -69,7 +71,8 @@ impl Drive for Attached {
         let (env, array) = (self.env.clone(), self.array.clone());
         self.env.spawn("read an array", async move {
             array.started.wait_until(&env, || array.drive.borrow().is_some()).await;
-            let drive = array.drive.borrow().as_ref().and_then(|drive| drive.as_ref().ok().cloned());
+            let drive =
+                array.drive.borrow().as_ref().and_then(|drive| drive.as_ref().ok().cloned());
             match drive {
                 Some(drive) => drive.start(request, completion),
                 None => completion.complete(IoOutcome::failed(IoError::new(IoErrorKind::Gone))),

@@ -3,7 +3,9 @@
 use drives::Window;
 use ondisk::ErrorKind;
 use ondisk::ddf::{self, Drive, Effort, Look, tell};
-use ondisk::foreign::{FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile, search};
+use ondisk::foreign::{
+    FoundVolume, Glimpse, Record, Seen, Told, partitions, read, reconcile, search,
+};
 use platform::{Buf, DriveIdentity, DriveSource, Env, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -109,8 +111,11 @@ pub async fn scan(env: &Env, named: &[Named]) -> Scan {
             Ok((source, note)) => {
                 let mut looked = look_with_partitions(env, one, source).await;
                 if let (Some(note), Some(first)) = (note, looked.first_mut()) {
-                    let nothing =
-                        if first.has_metadata() { "" } else { "; no metadata of an array were found" };
+                    let nothing = if first.has_metadata() {
+                        ""
+                    } else {
+                        "; no metadata of an array were found"
+                    };
                     first.own.notes.push(format!("{note}{nothing}"));
                 }
                 drives.extend(looked);
@@ -132,17 +137,19 @@ fn as_it_was(
     let (size, sector) = (source.info().size, source.info().logical_sector.bytes());
     match one.size_was {
         Some(was) if was.is_zero() || !was.is_aligned(sector) => Err(format!(
-            "is not read: a size of {was} is no whole number of its sectors of {}; give the exact size \
-             with --size-was",
+            "is not read: a size of {was} is no whole number of its sectors of {}; give the exact \
+             size with --size-was",
             sector.0
         )),
-        Some(was) if was > size => {
-            Ok((source, Some(format!("has {size}, less than the {was} of --size-was, and is read as it is"))))
-        }
+        Some(was) if was > size => Ok((
+            source,
+            Some(format!("has {size}, less than the {was} of --size-was, and is read as it is")),
+        )),
         Some(was) if was < size => {
             let range = ByteRange::new(ByteOffset(0), was);
             let first: Arc<dyn DriveSource> = Arc::new(Window::new(source, range));
-            let note = format!("is read as a drive of {was}, its size by --size-was; it has {size}");
+            let note =
+                format!("is read as a drive of {was}, its size by --size-was; it has {size}");
             Ok((first, Some(note)))
         }
         _ => Ok((source, None)),
@@ -154,12 +161,14 @@ pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
     for drive in &mut drives {
         drive.told = drive.own.clone();
     }
-    let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
+    let with_ddf: Vec<usize> =
+        (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
     let told = tell(&drives.iter().filter_map(|drive| drive.ddf.as_ref()).collect::<Vec<_>>());
     for (index, told) in with_ddf.into_iter().zip(told) {
         drives[index].told.extend(told);
     }
-    let seen: Vec<Seen> = drives.iter().enumerate().flat_map(|(index, drive)| seen(index, drive)).collect();
+    let seen: Vec<Seen> =
+        drives.iter().enumerate().flat_map(|(index, drive)| seen(index, drive)).collect();
     let mut exports = BTreeSet::new();
     let volumes = reconcile(&seen).into_iter().map(|found| ScannedVolume {
         export: export_name(&found, &mut exports),
@@ -171,7 +180,11 @@ pub fn assemble(mut drives: Vec<ScannedDrive>) -> Scan {
 }
 
 /// Scans a drive, and its partitions with metadata.
-async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSource>) -> Vec<ScannedDrive> {
+async fn look_with_partitions(
+    env: &Env,
+    one: &Named,
+    source: Arc<dyn DriveSource>,
+) -> Vec<ScannedDrive> {
     let serial = one.serial.clone().or(source.info().hardware.serial.clone());
     let (mut whole, partitions) = look(env, one.name.clone(), serial, source.clone()).await;
     let (mut found, are_partitions) = (Vec::new(), !partitions.is_empty());
@@ -180,7 +193,10 @@ async fn look_with_partitions(env: &Env, one: &Named, source: Arc<dyn DriveSourc
         let (part, _) = look(env, format!("{} partition {number}", one.name), None, window).await;
         // Metadata at the end of the last partition may be at the end of the drive too.
         let set = |record: &Record| (record.volume.format, record.volume.identity.bytes.clone());
-        whole.own.records.retain(|record| part.own.records.iter().all(|own| set(own) != set(record)));
+        whole
+            .own
+            .records
+            .retain(|record| part.own.records.iter().all(|own| set(own) != set(record)));
         if part.has_metadata() {
             found.push(part);
         }
@@ -207,6 +223,17 @@ fn seen(index: usize, drive: &ScannedDrive) -> impl Iterator<Item = Seen> {
         size,
         record: record.clone(),
     })
+}
+
+/// A note about DDF metadata without a usable copy, on a drive with these other metadata.
+fn note_of_lost(lost: &ddf::Lost, own: &Told) -> String {
+    match own.records.first() {
+        None => format!("holds metadata in DDF, and {}", lost.error),
+        Some(other) => format!(
+            "holds remains of DDF metadata in addition to those of {} {}, which are used ({})",
+            other.volume.format, other.volume.version, lost.error
+        ),
+    }
 }
 
 /// Reads a drive's metadata, and finds its partitions.
@@ -240,17 +267,12 @@ async fn look(
         if wanted.is_empty() {
             match look {
                 Look::Found(found) => drive.ddf = Some(*found),
-                Look::Lost(lost) => drive.own.notes.push(match drive.own.records.first() {
-                    None => format!("holds metadata in DDF, and {}", lost.error),
-                    Some(other) => format!(
-                        "holds remains of DDF metadata in addition to those of {} {}, which are \
-                         used ({})",
-                        other.volume.format, other.volume.version, lost.error
-                    ),
-                }),
+                Look::Lost(lost) => drive.own.notes.push(note_of_lost(&lost, &drive.own)),
                 // Firmware may use another offset: drives without other metadata are searched.
                 Look::Nothing(_) | Look::NotYet
-                    if effort == Effort::Usual && drive.own == Told::default() && found.is_empty() =>
+                    if effort == Effort::Usual
+                        && drive.own == Told::default()
+                        && found.is_empty() =>
                 {
                     effort = Effort::Search;
                     continue;
@@ -271,8 +293,9 @@ async fn look(
         }
     }
     if unreadable > 0 {
-        drive.trouble =
-            Some(format!("could not be read at {unreadable} places where metadata may be; it may have more"));
+        drive.trouble = Some(format!(
+            "could not be read at {unreadable} places where metadata may be; it may have more"
+        ));
     }
     drive.source = Some(source);
     (drive, found)
@@ -282,7 +305,8 @@ async fn bytes(member: &Member, range: ByteRange) -> Option<Vec<u8>> {
     let outcome = member.read(range.start, [Buf::unpooled(range.len)].into_iter().collect()).await;
     let all = outcome.result.is_ok_and(|bytes| bytes == range.len.0);
     let buffers = outcome.buffers.iter().map(Buf::bytes);
-    all.then(|| buffers.collect::<Vec<_>>().concat()).filter(|bytes| bytes.len() as u64 == range.len.0)
+    all.then(|| buffers.collect::<Vec<_>>().concat())
+        .filter(|bytes| bytes.len() as u64 == range.len.0)
 }
 
 /// The volume's own name in characters that an address permits, with a number if it is taken.
@@ -290,9 +314,9 @@ fn export_name(found: &FoundVolume, taken: &mut BTreeSet<String>) -> String {
     let name = &found.record.name;
     // Linux md puts the name of its host before the name.
     let name = name.rsplit_once(':').map_or(name.as_str(), |(_, name)| name);
-    let letters = name
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' });
+    let letters = name.chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
+    });
     let mut own: String = letters.collect();
     if own.is_empty() {
         own = found.record.level.replace(' ', "-");

@@ -7,8 +7,8 @@
 
 use layout::{CopyIndex, DataIndex, Geometry, Level, Shape};
 use platform::{
-    BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
-    IoError, IoErrorKind, IoOutcome, IoRequest, Member, Result, StatusExtent,
+    BlockStatus, Buf, Completion, Drive, DriveHealth, DriveIdentity, DriveInfo, DriveKind,
+    DriveSource, Env, IoError, IoErrorKind, IoOutcome, IoRequest, Member, Result, StatusExtent,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ impl Sections {
     pub(crate) fn new(name: &str, parts: Vec<Part>) -> Sections {
         let size = ByteCount(parts.iter().map(|(_, within, _)| within.len.0).sum());
         let sectors = parts.iter().flat_map(|(.., members)| members.iter().flatten());
-        let sector = sectors.map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
+        let sector =
+            sectors.map(|source| source.info().logical_sector).max().unwrap_or(SectorSize::B512);
         let info = read_only_drive(name, size.align_up(StripSize::MIN.bytes()), sector);
         Sections { parts, info }
     }
@@ -132,7 +133,9 @@ impl Drive for Attached {
                 IoOutcome { extents, ..IoOutcome::done(range.len.0) }
             }
             IoRequest::Health => IoOutcome::with_health(DriveHealth::default()),
-            IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => failed(IoErrorKind::NotSupported),
+            IoRequest::Locate { .. } | IoRequest::WriteCache { .. } => {
+                failed(IoErrorKind::NotSupported)
+            }
         };
         completion.complete(outcome);
     }
@@ -196,7 +199,11 @@ async fn any_copy(
     result
 }
 
-async fn read(member: &Member, at: ByteOffset, target: &mut [u8]) -> std::result::Result<(), IoError> {
+async fn read(
+    member: &Member,
+    at: ByteOffset,
+    target: &mut [u8],
+) -> std::result::Result<(), IoError> {
     let buf = Buf::unpooled(ByteCount::of(target));
     let outcome = member.read(at, [buf].into_iter().collect()).await;
     outcome.result?;

@@ -61,8 +61,10 @@ fn unpack(file: &Path) -> Option<Drives> {
     let folder = folder(&name);
     let unpacked = Command::new("tar").arg("-xJSf").arg(file).arg("-C").arg(&folder).status();
     let path = |number: usize| folder.join(format!("disk{number}.img"));
-    let paths =
-        (0..).map(path).take_while(|path| path.exists()).map(|path| path.to_str().unwrap().to_owned());
+    let paths = (0..)
+        .map(path)
+        .take_while(|path| path.exists())
+        .map(|path| path.to_str().unwrap().to_owned());
     let drives = Drives { name, paths: paths.collect(), folder: folder.clone() };
     if unpacked.is_ok_and(|status| status.success()) {
         return Some(drives);
@@ -79,7 +81,9 @@ fn on_a_shard<T: 'static>(work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
 
 /// Overwrites everything but the members' data with zeros.
 async fn forget_metadata(env: &Env, drives: &Drives) {
-    let serial = |number: usize| drives.name.starts_with("imsm").then(|| format!("REFDISK{:04}", number + 1));
+    let serial = |number: usize| {
+        drives.name.starts_with("imsm").then(|| format!("REFDISK{:04}", number + 1))
+    };
     let named = drives.paths.iter().enumerate();
     let named: Vec<Named> = named
         .map(|(number, name)| Named { name: name.clone(), serial: serial(number), size_was: None })
@@ -197,7 +201,11 @@ fn arrays_without_metadata_are_laid_out_again_or_it_is_said_that_nobody_can_tell
             let (found, images) = guessed(&env, &array.paths).await;
             let name = array.name.replace("ddf-raid10-5", "raid10-5");
             let Some(best) = found.candidates.first() else {
-                assert!(NOT_GUESSED.contains(&&*name) && !found.findings.is_empty(), "{}", array.name);
+                assert!(
+                    NOT_GUESSED.contains(&&*name) && !found.findings.is_empty(),
+                    "{}",
+                    array.name
+                );
                 return;
             };
             let is_right = is_right(best, &images);
@@ -256,7 +264,11 @@ fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
     let mut command = Command::new("mke2fs");
     command.args(["-q", "-F", "-t", "ext4", "-b", "1024", "-d"]).arg(sources).arg(&image);
-    if !command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").status().is_ok_and(|status| status.success()) {
+    if !command
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         test_tools::not_installed("mke2fs");
         return None;
     }
@@ -266,8 +278,18 @@ fn ext4(folder: &Path, len: usize) -> Option<Vec<u8>> {
 #[test]
 fn a_file_system_tells_how_its_volume_lies_on_the_drives() {
     let cases = [
-        (Level::Raid5, Some(ParityArrangement::LeftSymmetric), StripSize::KIB_64, vec![3, 0, 4, 1, 2]),
-        (Level::Raid5, Some(ParityArrangement::RightAsymmetric), StripSize::KIB_64, vec![1, 3, 0, 2]),
+        (
+            Level::Raid5,
+            Some(ParityArrangement::LeftSymmetric),
+            StripSize::KIB_64,
+            vec![3, 0, 4, 1, 2],
+        ),
+        (
+            Level::Raid5,
+            Some(ParityArrangement::RightAsymmetric),
+            StripSize::KIB_64,
+            vec![1, 3, 0, 2],
+        ),
         (Level::Raid0, None, StripSize::KIB_64, vec![2, 0, 1]),
     ];
     for (number, (level, parity, strip, order)) in cases.into_iter().enumerate() {
@@ -291,7 +313,11 @@ fn a_file_system_tells_how_its_volume_lies_on_the_drives() {
             let best = &found.candidates[0];
             let why = told(&found);
             assert_eq!((best.geometry.level(), best.geometry.strip()), (level, strip), "{why}");
-            assert_eq!((best.geometry.parity_arrangement(), &best.order), (parity, &expected), "{why}");
+            assert_eq!(
+                (best.geometry.parity_arrangement(), &best.order),
+                (parity, &expected),
+                "{why}"
+            );
             assert_eq!(best.start.0, 1 << 20, "{why}");
             assert!(best.sureness >= Sureness::Weak, "{why}");
             assert!(best.evidence.iter().any(|one| one.contains("superblock")), "{why}");
@@ -319,8 +345,16 @@ fn drives_that_look_alike_everywhere_are_said_to_be_so() {
     let drives = Drives { name: "noise".into(), folder, paths };
     on_a_shard(async move |env| {
         let (found, _) = guessed(&env, &drives.paths).await;
-        assert!(found.candidates.iter().all(|one| one.sureness < Sureness::Likely), "{}", told(&found));
-        assert!(found.findings.iter().any(|said| said.contains("nothing tells")), "{}", told(&found));
+        assert!(
+            found.candidates.iter().all(|one| one.sureness < Sureness::Likely),
+            "{}",
+            told(&found)
+        );
+        assert!(
+            found.findings.iter().any(|said| said.contains("nothing tells")),
+            "{}",
+            told(&found)
+        );
     });
 }
 
@@ -367,7 +401,8 @@ async fn wrong_with(env: &Env, named: &[Named], candidate: &Candidate) -> usize 
             volume.found.reasons
         );
         let order = volume.found.members.iter().map(|member| member.drive).collect();
-        let start = volume.found.members.iter().find(|member| member.drive.is_some()).unwrap().data.start;
+        let start =
+            volume.found.members.iter().find(|member| member.drive.is_some()).unwrap().data.start;
         let geometry = volume.found.sections[0].geometry().unwrap();
         right_and_wrong(&Candidate { geometry, order, start, ..candidate.clone() }, &images).1
     });
@@ -407,7 +442,8 @@ fn fewer_images_and_some_numbers_are_enough_where_the_level_is() {
                 if can_miss_one {
                     let named = without_numbers(&given[1..]);
                     let guess = placed(&env, &named).await;
-                    let (best, why) = (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
+                    let (best, why) =
+                        (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
                     let is_right = wrong_with(&env, &named, best).await == 0;
                     assert!(is_right || best.sureness < Sureness::Likely, "sure, and wrong: {why}");
                     assert!(is_right, "{why}");
@@ -415,7 +451,8 @@ fn fewer_images_and_some_numbers_are_enough_where_the_level_is() {
                 let mut named = without_numbers(&given);
                 named[0].serial = Some(format!("REFDISK{:04}", left + 1));
                 let guess = placed(&env, &named).await;
-                let (best, why) = (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
+                let (best, why) =
+                    (&guess.candidates[0], format!("{}: {}", array.name, told(&guess)));
                 assert!(best.serials.contains(&(0, format!("REFDISK{:04}", left + 1))), "{why}");
                 assert_eq!(wrong_with(&env, &named, best).await, 0, "{why}");
             }
@@ -433,7 +470,8 @@ fn overwrite_with_noise(paths: &[String], len: usize) {
             bytes[..len].copy_from_slice(&sum);
         } else {
             for (byte, sum) in bytes[..len].iter_mut().zip(&mut sum) {
-                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                state =
+                    state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
                 *byte = (state >> 56) as u8;
                 *sum ^= *byte;
             }
@@ -451,13 +489,21 @@ fn what_the_drives_do_not_tell_is_said_and_what_cannot_be_is_not_offered() {
         let len = std::fs::metadata(&array.paths[0]).unwrap().len() as usize - (1 << 20);
         overwrite_with_noise(&array.paths, len);
         let guess = placed(&env, &named).await;
-        assert!(guess.candidates.iter().all(|one| one.sureness == Sureness::Tied), "{}", told(&guess));
+        assert!(
+            guess.candidates.iter().all(|one| one.sureness == Sureness::Tied),
+            "{}",
+            told(&guess)
+        );
         assert!(
             guess.findings.iter().any(|said| said.contains("24 orders were compared")),
             "{}",
             told(&guess)
         );
-        assert!(guess.findings.iter().any(|said| said.contains("cannot be told apart")), "{}", told(&guess));
+        assert!(
+            guess.findings.iter().any(|said| said.contains("cannot be told apart")),
+            "{}",
+            told(&guess)
+        );
         // Drives that do not XOR to zero contradict the RAID 5 of the metadata.
         let mut bytes = std::fs::read(&array.paths[1]).unwrap();
         bytes[..len].iter_mut().for_each(|byte| *byte = byte.rotate_left(3));

@@ -34,7 +34,8 @@ use units::{ByteCount, ByteOffset, DriveIndex, DriveSet};
 fn packed() -> Vec<PathBuf> {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
     let folder = std::env::var_os("RESCUE_IMAGES").map_or_else(own, PathBuf::from);
-    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let files =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.to_string_lossy().ends_with(".tar.xz"));
     files.sort();
@@ -43,7 +44,11 @@ fn packed() -> Vec<PathBuf> {
 }
 
 /// Runs of sectors with wrong content.
-async fn wrong_sectors(env: &Env, drive: Rc<VolumeDrive>, zeroed: &std::ops::Range<u64>) -> Vec<(u64, u64)> {
+async fn wrong_sectors(
+    env: &Env,
+    drive: Rc<VolumeDrive>,
+    zeroed: &std::ops::Range<u64>,
+) -> Vec<(u64, u64)> {
     const PIECE: u64 = 512 << 10;
     let size = drive.info().size.0;
     let member = Member::new(env, drive);
@@ -55,7 +60,8 @@ async fn wrong_sectors(env: &Env, drive: Rc<VolumeDrive>, zeroed: &std::ops::Ran
         for (index, sector) in (0..).zip(outcome.buffers[0].bytes().chunks(512)) {
             let number = at / 512 + index;
             let expected = format!("LBA={number:012}");
-            let expected = if zeroed.contains(&number) { [0; 16].as_slice() } else { expected.as_bytes() };
+            let expected =
+                if zeroed.contains(&number) { [0; 16].as_slice() } else { expected.as_bytes() };
             if sector.chunks(16).all(|text| text == expected) {
                 continue;
             }
@@ -119,7 +125,10 @@ fn backup(array: &Unpacked) -> Option<String> {
 /// A scan holds the file while it is open, so each scan gets a copy.
 async fn take_backup(env: &Env, array: &Unpacked, scan: &mut Scan) {
     let Some(file) = backup(array) else { return };
-    let copy = (0..).map(|number| format!("{file}-{number}")).find(|copy| !Path::new(copy).exists()).unwrap();
+    let copy = (0..)
+        .map(|number| format!("{file}-{number}"))
+        .find(|copy| !Path::new(copy).exists())
+        .unwrap();
     std::fs::copy(&file, &copy).unwrap();
     with_backup(env, scan, &copy).await.unwrap();
 }
@@ -133,7 +142,8 @@ fn check(name: &str, is_degraded: bool, wrong: &[(u64, u64)], why: &str) {
         assert!(is_in_stripe && wrong.len() <= 2, "{why}: {wrong:?}");
         return;
     }
-    let written = LONGER.iter().find(|(longer, _)| *longer == name).map_or(u64::MAX, |(_, sectors)| *sectors);
+    let written =
+        LONGER.iter().find(|(longer, _)| *longer == name).map_or(u64::MAX, |(_, sectors)| *sectors);
     assert!(wrong.iter().all(|(from, _)| *from >= written), "{why}: {wrong:?}");
 }
 
@@ -180,7 +190,8 @@ fn every_sector_reads_as_it_was_written_whichever_drives_may_be_missing() {
 
 #[test]
 fn a_stale_member_is_not_read() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
     let Some(array) = unpack(&file, "stale") else { return };
     on_a_shard(async move |env| {
         let with = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
@@ -197,9 +208,11 @@ fn a_stale_member_is_not_read() {
 /// The drives are opened read-only, so that a user without write permission can read them.
 #[test]
 fn nothing_can_be_written() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-stale-member.tar.xz");
     let Some(array) = unpack(&file, "read-only") else { return };
-    let before: Vec<Vec<u8>> = array.drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
+    let before: Vec<Vec<u8>> =
+        array.drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
     let drives = array.drives.clone();
     on_a_shard(async move |env| {
         let found = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
@@ -209,21 +222,39 @@ fn nothing_can_be_written() {
             if array.drives.iter().any(|drive| Path::new(drive) == target) {
                 let number = link.file_name().into_string().unwrap();
                 let flags = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
-                let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
-                assert_eq!(u32::from_str_radix(flags, 8).unwrap() & 3, 0, "{target:?} is open for writing");
+                let flags =
+                    flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+                assert_eq!(
+                    u32::from_str_radix(flags, 8).unwrap() & 3,
+                    0,
+                    "{target:?} is open for writing"
+                );
             }
         }
         let source = found.drives[0].source.clone().unwrap();
         assert!(source.info().read_only);
         let member = Member::new(&env, source.attach(&env).unwrap());
         let slices = [platform::Slice::zero(ByteCount(4096))].into_iter().collect();
-        assert!(member.write(ByteOffset(0), slices, platform::Durability::Durable).await.result.is_err());
+        assert!(
+            member
+                .write(ByteOffset(0), slices, platform::Durability::Durable)
+                .await
+                .result
+                .is_err()
+        );
         let volume = serve(&env, &found).await.remove(0);
         let member = Member::new(&env, volume);
         let slices = [platform::Slice::zero(ByteCount(4096))].into_iter().collect();
-        assert!(member.write(ByteOffset(0), slices, platform::Durability::Durable).await.result.is_err());
+        assert!(
+            member
+                .write(ByteOffset(0), slices, platform::Durability::Durable)
+                .await
+                .result
+                .is_err()
+        );
         // Dropping the array deletes its folder.
-        let after: Vec<Vec<u8>> = drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
+        let after: Vec<Vec<u8>> =
+            drives.iter().map(|drive| std::fs::read(drive).unwrap()).collect();
         assert!(before == after, "a drive has changed");
     });
 }
@@ -236,7 +267,8 @@ fn nothing_can_be_written() {
 /// tolerates that.
 #[test]
 fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid6-5-left-symmetric.tar.xz");
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid6-5-left-symmetric.tar.xz");
     let Some(array) = unpack(&file, "partition") else { return };
     let member = std::fs::read(&array.drives[0]).unwrap();
     let mut drive = vec![0; 1 << 20];
@@ -253,9 +285,15 @@ fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
     on_a_shard(async move |env| {
         let found = scan(&env, &named(&array, &DriveSet::EMPTY.with(DriveIndex(2)))).await;
         assert_eq!(found.drives[0].name, format!("{} partition 1", array.drives[0]));
-        let standings: Vec<_> = found.volumes[0].found.members.iter().map(|member| member.standing).collect();
-        let expected =
-            [Standing::Current, Standing::Current, Standing::Missing, Standing::Current, Standing::Current];
+        let standings: Vec<_> =
+            found.volumes[0].found.members.iter().map(|member| member.standing).collect();
+        let expected = [
+            Standing::Current,
+            Standing::Current,
+            Standing::Missing,
+            Standing::Current,
+            Standing::Current,
+        ];
         assert_eq!(standings, expected);
         let volume = serve(&env, &found).await.remove(0);
         assert_eq!(wrong_sectors(&env, volume.clone(), &(0..0)).await, []);
@@ -267,14 +305,18 @@ fn partitions_are_found_and_what_a_drive_cannot_read_is_computed() {
 /// Inconsistent backup files: the change to the file, and the error.
 #[test]
 fn a_backup_of_another_array_or_moment_or_a_damaged_one_is_refused() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/raid5-4-chunk64to128-backup.tar.xz");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/images/raid5-4-chunk64to128-backup.tar.xz");
     let Some(array) = unpack(&file, "backup") else { return };
     on_a_shard(async move |env| {
         let file = backup(&array).unwrap();
         let sound = std::fs::read(&file).unwrap();
         let plain = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
         let why = plain.volumes[0].found.reasons.join("; ");
-        assert!(plain.volumes[0].found.state == State::NotReadable && why.contains("--backup-file"), "{why}");
+        assert!(
+            plain.volumes[0].found.state == State::NotReadable && why.contains("--backup-file"),
+            "{why}"
+        );
         drop(plain);
         let number = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
         // Sectors: the position of each saved range in the volume.

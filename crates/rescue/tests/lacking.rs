@@ -56,9 +56,11 @@ fn add_list(drive: &str, runs: &[(u64, u64)]) {
     superblock[185..192].copy_from_slice(&[0, 8, 0, 16, 0, 0, 0]);
     superblock[216..220].fill(0);
     let roles = u32::from_le_bytes(superblock[220..224].try_into().unwrap()) as usize;
-    let word = |word: &[u8]| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let word =
+        |word: &[u8]| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let sum: u64 = superblock[..256 + 2 * roles].chunks(4).map(word).sum();
-    superblock[216..220].copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
+    superblock[216..220]
+        .copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
     change(drive, SUPERBLOCK, &superblock);
     let mut list = Vec::new();
     for (first, count) in runs {
@@ -112,11 +114,13 @@ async fn outcome(env: &Env, drive: Rc<VolumeDrive>) -> (Vec<(u64, u64)>, Vec<(u6
 /// All reports: of the first volume, then of drives.
 fn said(scan: &Scan) -> String {
     let volume = scan.volumes.first().into_iter();
-    let others =
-        volume.clone().flat_map(|volume| volume.found.others.iter().map(|other| other.reason.clone()));
+    let others = volume
+        .clone()
+        .flat_map(|volume| volume.found.others.iter().map(|other| other.reason.clone()));
     let reasons = volume.flat_map(|volume| volume.found.reasons.iter().cloned());
     let drives = scan.drives.iter();
-    let notes = drives.flat_map(|drive| drive.told.notes.iter().map(|note| format!("{} {note}", drive.name)));
+    let notes = drives
+        .flat_map(|drive| drive.told.notes.iter().map(|note| format!("{} {note}", drive.name)));
     others.chain(reasons).chain(notes).collect::<Vec<_>>().join("\n")
 }
 
@@ -169,7 +173,8 @@ fn bad_blocks_of_a_volume_in_several_pieces_give_errors_and_no_other_sector_does
     on_a_shard(async move |env| {
         let plain = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
         let found = &plain.volumes[0].found;
-        let (before, second) = (found.sections[0].within.len.0 / 512, found.members[1].drive.unwrap());
+        let (before, second) =
+            (found.sections[0].within.len.0 / 512, found.members[1].drive.unwrap());
         drop(plain);
         add_list(&array.drives[second], &[(100, 3), (5000, 1)]);
         let all = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
@@ -186,7 +191,8 @@ fn a_member_whose_list_of_bad_blocks_is_damaged_is_not_read() {
         add_list(&array.drives[1], &[(2048, 8)]);
         change(&array.drives[1], SUPERBLOCK + 16 * 512, &[0; 4096]);
         let all = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
-        let excluded = all.volumes[0].found.members.iter().find(|member| member.drive == Some(1)).unwrap();
+        let excluded =
+            all.volumes[0].found.members.iter().find(|member| member.drive == Some(1)).unwrap();
         assert_eq!(excluded.standing, Standing::Excluded);
         expect_said(
             &all,
@@ -253,7 +259,10 @@ fn a_size_that_is_named_has_metadata_found_beyond_what_is_searched() {
             assert!(trouble.contains("no whole number of its sectors of 512"), "{trouble}");
             drop(odd);
             let more = scan(&env, &sized(was + (64 << 20))).await;
-            expect_said(&more, &["of --size-was, and is read as it is; no metadata of an array were found"]);
+            expect_said(
+                &more,
+                &["of --size-was, and is read as it is; no metadata of an array were found"],
+            );
             drop(more);
             let all = scan(&env, &sized(was)).await;
             expect_said(&all, &["disk1.img is read as a drive of "]);
@@ -273,7 +282,12 @@ fn a_member_that_was_cut_off_is_named_and_what_it_lacks_is_computed() {
         array
     });
     on_a_shard(async move |env| {
-        std::fs::OpenOptions::new().write(true).open(&array.drives[2]).unwrap().set_len(65_536).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&array.drives[2])
+            .unwrap()
+            .set_len(65_536)
+            .unwrap();
         let rest = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
         expect_said(&rest, &["disk2.img is excluded: it is truncated before its data"]);
         expect_right(&env, &rest, State::Degraded).await;
@@ -291,8 +305,8 @@ fn the_rest_of_ddf_metadata_beside_those_of_intel_is_told_and_not_used() {
             change(drive, std::fs::metadata(drive).unwrap().len() - 512, &anchor);
         }
         let all = scan(&env, &named(&array, &DriveSet::EMPTY)).await;
-        let expected = "disk0.img holds remains of DDF metadata in addition to those of imsm 1.1.00, which \
-             are used (";
+        let expected = "disk0.img holds remains of DDF metadata in addition to those of imsm \
+                        1.1.00, which are used (";
         expect_said(&all, &[expected]);
         expect_right(&env, &all, State::Complete).await;
     });
@@ -371,7 +385,10 @@ fn of_a_member_and_its_copy_neither_is_used() {
         let mut named = named(&array, &DriveSet::EMPTY);
         named.push(rescue::Named { name: copy, serial: None, size_was: None });
         let all = scan(&env, &named).await;
-        expect_said(&all, &["carry the same drive identity and are equally new, so neither is used"]);
+        expect_said(
+            &all,
+            &["carry the same drive identity and are equally new, so neither is used"],
+        );
         assert_eq!(all.volumes[0].found.members[0].standing, Standing::Missing);
         expect_right(&env, &all, State::Degraded).await;
     });

@@ -10,7 +10,8 @@
 //! # let folder = std::env::temp_dir().join(format!("softroc-results-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let measured = storagebench::Results::new(
-//! #     storagebench::Method::of(&storagebench::Settings::default()), storagebench::Environment::default());
+//! #     storagebench::Method::of(&storagebench::Settings::default()),
+//! #     storagebench::Environment::default());
 //! let store = Store::open(&folder.join("results.db"))?;
 //! let new = NewRun { name: "before".into(), host: "db1".into(), started_unix_s: 1_700_000_000 };
 //! let run = store.begin(&new, &measured.method, &measured.environment)?;
@@ -28,8 +29,10 @@
 //!
 //! # The file
 //! ```text
-//! runs   id, name, host, started_unix_s, ended_unix_s (null while it runs), state, method, environment, notes
-//! rows   run, place (0, 1, ... in the order of measuring), target, profile, outstanding, iops, row, detail
+//! runs   id, name, host, started_unix_s, ended_unix_s (null while it runs), state, method,
+//!        environment, notes
+//! rows   run, place (0, 1, ... in the order of measuring), target, profile, outstanding, iops,
+//!        row, detail
 //! ```
 //! `method`, `environment`, `notes`, `row` and `detail` are JSON as in the results file; the other
 //! columns are for manual queries (`sqlite3 results.db`). `detail` contains the histograms. `PRAGMA

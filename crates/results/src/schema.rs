@@ -35,7 +35,8 @@ CREATE INDEX rows_by_profile ON rows (profile, target, outstanding);
 
 /// Opens or creates the file.
 pub(crate) fn open(path: &Path) -> Result<Connection, Unusable> {
-    let connection = database::open(path, Layout { application: 0, version: VERSION, create: TABLES })?;
+    let connection =
+        database::open(path, Layout { application: 0, version: VERSION, create: TABLES })?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(connection)
 }

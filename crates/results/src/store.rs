@@ -153,7 +153,12 @@ impl Store {
         let thread = std::thread::Builder::new()
             .name("results database".into())
             .spawn(work)
-            .map_err(|error| Error(format!("no thread can be started for the results database: {error}")))?;
+            .map_err(|error| {
+                Error(format!(
+                    "no thread can be started for the results database: \
+                {error}"
+                ))
+            })?;
         Ok(Store { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -178,7 +183,8 @@ impl Store {
     /// When the run cannot be written.
     pub fn begin(&self, new: &NewRun, method: &Method, environment: &Environment) -> Result<RunId> {
         let new = new.clone();
-        let (method, environment) = (serde_json::to_string(method)?, serde_json::to_string(environment)?);
+        let (method, environment) =
+            (serde_json::to_string(method)?, serde_json::to_string(environment)?);
         self.ask(move |connection, _| {
             connection.execute(
                 "INSERT INTO runs (name, host, started_unix_s, state, method, environment, notes)
@@ -214,7 +220,13 @@ impl Store {
     ///
     /// # Errors
     /// When the run or one of its rows cannot be written.
-    pub fn finish(&self, run: RunId, state: RunState, notes: &[String], ended_unix_s: u64) -> Result<()> {
+    pub fn finish(
+        &self,
+        run: RunId,
+        state: RunState,
+        notes: &[String],
+        ended_unix_s: u64,
+    ) -> Result<()> {
         let notes = serde_json::to_string(notes)?;
         self.ask(move |connection, failed| {
             connection.execute(
@@ -235,7 +247,8 @@ impl Store {
     pub fn list(&self) -> Result<Vec<Run>> {
         self.ask(|connection, _| {
             let mut query = connection.prepare("SELECT id FROM runs ORDER BY id")?;
-            let ids: Vec<i64> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let ids: Vec<i64> =
+                query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             ids.into_iter().map(|id| run_of(connection, RunId(id))).collect()
         })
     }
@@ -250,7 +263,11 @@ impl Store {
             let one = |sql: &str, key: &dyn rusqlite::ToSql| {
                 connection.query_row(sql, [key], |row| row.get::<_, i64>(0)).optional()
             };
-            let by_name = one("SELECT max(id) FROM runs WHERE name = ?1 HAVING max(id) NOT NULL", &named)?;
+            let by_name = one(
+                "SELECT max(id) FROM runs WHERE name = ?1 HAVING max(id) NOT \
+                NULL",
+                &named,
+            )?;
             Ok(match (by_name, named.parse::<i64>()) {
                 (Some(id), _) => Some(id),
                 (None, Ok(number)) => one("SELECT id FROM runs WHERE id = ?1", &number)?,
@@ -260,9 +277,12 @@ impl Store {
                 _ => None,
             })
         })?;
-        found
-            .map(RunId)
-            .ok_or_else(|| Error(format!("there is no run '{text}'; softroc bench list shows all runs")))
+        found.map(RunId).ok_or_else(|| {
+            Error(format!(
+                "there is no run '{text}'; softroc bench list shows all \
+                runs"
+            ))
+        })
     }
 
     /// A run with its results.
@@ -287,8 +307,9 @@ impl Store {
                 .collect::<rusqlite::Result<Vec<(String, Option<String>)>>>()?;
             for (row, detail) in texts {
                 let mut row: Row = serde_json::from_str(&row)?;
-                row.detail =
-                    detail.map(|detail| serde_json::from_str::<Detail>(&detail).map(Box::new)).transpose()?;
+                row.detail = detail
+                    .map(|detail| serde_json::from_str::<Detail>(&detail).map(Box::new))
+                    .transpose()?;
                 results.add_row(row);
             }
             Ok((about, results))
@@ -339,7 +360,10 @@ fn insert(connection: &Connection, run: RunId, mut row: Row) -> Result<()> {
 
 fn run_of(connection: &Connection, run: RunId) -> Result<Run> {
     let distinct = |column: &str| -> Result<Vec<String>> {
-        let sql = format!("SELECT {column} FROM rows WHERE run = ?1 GROUP BY {column} ORDER BY min(place)");
+        let sql = format!(
+            "SELECT {column} FROM rows WHERE run = ?1 GROUP BY {column} ORDER BY \
+            min(place)"
+        );
         let mut query = connection.prepare(&sql)?;
         let names = query.query_map([run.0], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         Ok(names)

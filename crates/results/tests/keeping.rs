@@ -74,7 +74,11 @@ fn runs_are_found_by_number_by_name_and_the_last() {
     let folder = Folder::new("find");
     let store = Store::open(&folder.database()).unwrap();
     assert!(
-        store.find("last").unwrap_err().to_string().contains("there is no run 'last'; softroc bench list")
+        store
+            .find("last")
+            .unwrap_err()
+            .to_string()
+            .contains("there is no run 'last'; softroc bench list")
     );
     let [first, second, third] = ["a", "a", "7"].map(|name| begin(&store, name));
     assert_eq!(store.find("last").unwrap(), third);
@@ -120,8 +124,11 @@ fn a_row_that_cannot_be_kept_is_reported_at_the_end() {
 fn what_is_no_results_database_is_refused_and_left_alone() {
     let folder = Folder::new("other");
     let path = folder.database();
-    std::fs::write(&path, "this is a letter, not a database; it is long enough to look at".repeat(20))
-        .unwrap();
+    std::fs::write(
+        &path,
+        "this is a letter, not a database; it is long enough to look at".repeat(20),
+    )
+    .unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = Store::open(&path).err().unwrap().to_string();
     assert!(error.contains("results.db cannot be used: file is not a database"), "{error}");
@@ -131,7 +138,13 @@ fn what_is_no_results_database_is_refused_and_left_alone() {
     assert!(Store::open(&path).err().unwrap().to_string().contains("of another program"));
     std::fs::remove_file(&path).unwrap();
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 9).unwrap();
-    assert!(Store::open(&path).err().unwrap().to_string().contains("version 9, and this program supports 1"));
+    assert!(
+        Store::open(&path)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("version 9, and this program supports 1")
+    );
     assert!(Store::open(&folder.0.join("nowhere/x.db")).is_err());
 }
 

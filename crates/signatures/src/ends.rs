@@ -46,7 +46,8 @@ impl<'a> Ends<'a> {
     /// The offset of `magic`, if it is at `place`.
     pub(crate) fn has(&self, place: Place, magic: &[u8]) -> Option<ByteOffset> {
         let offset = self.offset(place)?;
-        (!magic.is_empty() && self.bytes(offset, magic.len())? == magic).then_some(ByteOffset(offset))
+        (!magic.is_empty() && self.bytes(offset, magic.len())? == magic)
+            .then_some(ByteOffset(offset))
     }
 
     /// The offset of `last`.
@@ -71,7 +72,9 @@ impl<'a> Ends<'a> {
         let Some(bytes) = self.bytes(offset, len) else { return String::new() };
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(len);
         match std::str::from_utf8(&bytes[..end]).map(str::trim) {
-            Ok(name) if !name.is_empty() && !name.chars().any(char::is_control) => format!(" named '{name}'"),
+            Ok(name) if !name.is_empty() && !name.chars().any(char::is_control) => {
+                format!(" named '{name}'")
+            }
             _ => String::new(),
         }
     }

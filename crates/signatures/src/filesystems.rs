@@ -68,7 +68,9 @@ fn hfs(ends: &Ends<'_>) -> Option<Finding> {
     let what = match &header[..2] {
         b"H+" if u16_at(2) == 4 && u32_at(40).is_power_of_two() => "an HFS+ file system",
         b"HX" if u16_at(2) == 5 && u32_at(40).is_power_of_two() => "an HFSX file system",
-        b"BD" if u16_at(18) != 0 && u32_at(20) != 0 && u32_at(20).is_multiple_of(512) => "an HFS file system",
+        b"BD" if u16_at(18) != 0 && u32_at(20) != 0 && u32_at(20).is_multiple_of(512) => {
+            "an HFS file system"
+        }
         _ => return None,
     };
     found(Kind::FileSystem, what, 1024)

@@ -18,9 +18,9 @@
 //! assert_eq!(findings[0].to_string(), "Linux swap space (at byte 4086)");
 //! ```
 //!
-//! Sources of the formats: the on-disk headers of the Linux kernel, the magic tables of util-linux's libblkid
-//! and of `file`, the SNIA DDF specification 2.0, mdadm's `md_p.h` and `super-intel.c`, the UEFI
-//! specification (GPT).
+//! Sources of the formats: the on-disk headers of the Linux kernel, the magic tables of
+//! util-linux's libblkid and of `file`, the SNIA DDF specification 2.0, mdadm's `md_p.h` and
+//! `super-intel.c`, the UEFI specification (GPT).
 
 mod ends;
 mod filesystems;

@@ -4,15 +4,18 @@ use crate::{Ends, Finding, Kind};
 use units::ByteOffset;
 
 pub(crate) fn find(ends: &Ends<'_>, findings: &mut Vec<Finding>) {
-    let table =
-        |what: String, offset: u64| Finding { kind: Kind::PartitionTable, what, offset: ByteOffset(offset) };
+    let table = |what: String, offset: u64| Finding {
+        kind: Kind::PartitionTable,
+        what,
+        offset: ByteOffset(offset),
+    };
     let gpt = gpt(ends);
     let protective = gpt.is_some();
     findings.extend(gpt.map(|(what, offset)| table(what, offset)));
     // A boot sector belongs to a file system or a partition table; both end in 55 AA.
-    let boot_sector_is_known = findings
-        .iter()
-        .any(|finding| finding.offset.0 < 446 && matches!(finding.kind, Kind::FileSystem | Kind::Encrypted));
+    let boot_sector_is_known = findings.iter().any(|finding| {
+        finding.offset.0 < 446 && matches!(finding.kind, Kind::FileSystem | Kind::Encrypted)
+    });
     if !boot_sector_is_known {
         findings.extend(mbr(ends, protective).map(|what| table(what, 510)));
     }
@@ -75,11 +78,13 @@ fn partitions(count: usize) -> String {
 /// Sun: 0xDABE at byte 508, and the XOR of the sector's 16-bit words is zero.
 fn sun(ends: &Ends<'_>) -> Option<String> {
     let sector = ends.bytes(0, 512)?;
-    let sum = sector.chunks_exact(2).fold(0, |sum, word| sum ^ u16::from_be_bytes([word[0], word[1]]));
+    let sum =
+        sector.chunks_exact(2).fold(0, |sum, word| sum ^ u16::from_be_bytes([word[0], word[1]]));
     (sector[508..510] == [0xDA, 0xBE] && sum == 0).then(|| "a Sun partition table".to_owned())
 }
 
 /// Apple: `ER` at the start and `PM` in the second sector.
 fn apple(ends: &Ends<'_>) -> Option<String> {
-    (ends.bytes(0, 2)? == b"ER" && ends.bytes(512, 2)? == b"PM").then(|| "an Apple partition map".to_owned())
+    (ends.bytes(0, 2)? == b"ER" && ends.bytes(512, 2)? == b"PM")
+        .then(|| "an Apple partition map".to_owned())
 }

@@ -16,7 +16,8 @@ fn member(what: String, offset: u64) -> Finding {
     Finding { kind: Kind::ArrayMember, what, offset: ByteOffset(offset) }
 }
 
-/// Linux md, superblock 0.90: in the last whole 64 KiB of the drive, in the byte order of its writer.
+/// Linux md, superblock 0.90: in the last whole 64 KiB of the drive, in the byte order of its
+/// writer.
 fn md_0_90(ends: &Ends<'_>) -> Option<Finding> {
     let offset = ((ends.size() / SECTOR) & !127).checked_sub(128)? * SECTOR;
     let head = ends.bytes(offset, 12)?;
@@ -40,8 +41,9 @@ fn md_1(ends: &Ends<'_>) -> Vec<Finding> {
                 && ends.u32(offset + 4)? == 1
                 && ends.u64(offset + 144)? == sector;
             let name = ends.name(offset + 32, 32);
-            known
-                .then(|| member(format!("a member of a Linux md array{name} (superblock {version})"), offset))
+            known.then(|| {
+                member(format!("a member of a Linux md array{name} (superblock {version})"), offset)
+            })
         })
         .collect()
 }
@@ -61,7 +63,8 @@ fn ddf(ends: &Ends<'_>) -> Option<Finding> {
             let revision = String::from_utf8_lossy(revision);
             // The group's identifier starts with its vendor, in ASCII.
             let maker = std::str::from_utf8(&head[8..16]).map(str::trim_end);
-            let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+            let is_name =
+                |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
             let array = match maker.ok().filter(is_name) {
                 Some(maker) => format!("an array that {maker} made"),
                 None => "a hardware or firmware array".to_owned(),

@@ -1,12 +1,18 @@
 //! Formats with a magic number that is long enough to need no further check.
 
-use crate::Kind::{self, ArrayMember, DiskImage, Encrypted, FileSystem, PartitionTable, VolumeManager};
+use crate::Kind::{
+    self, ArrayMember, DiskImage, Encrypted, FileSystem, PartitionTable, VolumeManager,
+};
 use crate::Place::{self, FromEnd, FromStart};
 use crate::{Ends, Finding};
 
 type Entry = (Kind, &'static str, Place, &'static [u8]);
 
 const SECTOR: u64 = 512;
+
+const STRATIS: &[u8] = b"!Stra0tis\x86\xFF\x02^\x41rh";
+const HIGHPOINT: &[u8] = &[0xF0, 0x16, 0x78, 0x5A];
+const PROMISE: &[u8] = b"Promise Technology, Inc.";
 
 #[rustfmt::skip]
 const MAGICS: &[Entry] = &[
@@ -19,7 +25,10 @@ const MAGICS: &[Entry] = &[
     (FileSystem, "an APFS container", FromStart(32), b"NXSB"),
     (FileSystem, "an F2FS file system", FromStart(1024), &[0x10, 0x20, 0xF5, 0xF2]),
     (FileSystem, "an EROFS file system", FromStart(1024), &[0xE2, 0xE1, 0xF5, 0xE0]),
-    (FileSystem, "a bcachefs file system", FromStart(4096 + 24), &[0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF]),
+    (FileSystem, "a bcachefs file system", FromStart(4096 + 24), &[
+        0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9,
+        0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF,
+    ]),
     (FileSystem, "a JFS file system", FromStart(32768), b"JFS1"),
     (FileSystem, "a ReiserFS file system", FromStart(65536 + 52), b"ReIsErFs"),
     (FileSystem, "a ReiserFS file system", FromStart(65536 + 52), b"ReIsEr2Fs"),
@@ -38,11 +47,14 @@ const MAGICS: &[Entry] = &[
     (FileSystem, "an ISO 9660 file system", FromStart(32769), b"CD001"),
     (FileSystem, "a UDF file system", FromStart(32769), b"BEA01"),
     // Volume managers, caches, replicators.
-    (VolumeManager, "a bcache device", FromStart(4096 + 24), &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA, 0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA, 0x6D, 0x81]),
+    (VolumeManager, "a bcache device", FromStart(4096 + 24), &[
+        0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA,
+        0x82, 0x65, 0xF5, 0x7F, 0x48, 0xBA, 0x6D, 0x81,
+    ]),
     (VolumeManager, "a Ceph BlueStore device", FromStart(0), b"bluestore block device"),
     (VolumeManager, "a VDO device", FromStart(0), b"dmvdo001"),
-    (VolumeManager, "a Stratis pool's member", FromStart(512 + 4), b"!Stra0tis\x86\xFF\x02^\x41rh"),
-    (VolumeManager, "a Stratis pool's member", FromStart(9 * 512 + 4), b"!Stra0tis\x86\xFF\x02^\x41rh"),
+    (VolumeManager, "a Stratis pool's member", FromStart(512 + 4), STRATIS),
+    (VolumeManager, "a Stratis pool's member", FromStart(9 * 512 + 4), STRATIS),
     (VolumeManager, "a DRBD replica", FromEnd(4096 - 60), &[0x83, 0x74, 0x02, 0x6B]),
     (VolumeManager, "a DRBD replica", FromEnd(4096 - 60), &[0x83, 0x74, 0x02, 0x6C]),
     (VolumeManager, "a DRBD replica", FromEnd(4096 - 60), &[0x83, 0x74, 0x02, 0x6D]),
@@ -55,12 +67,12 @@ const MAGICS: &[Entry] = &[
     // RAID labels of firmware and older controllers.
     (ArrayMember, "a member of an NVIDIA firmware array", FromEnd(2 * SECTOR), b"NVIDIA"),
     (ArrayMember, "a member of an LSI software array", FromEnd(SECTOR), b"$XIDE$"),
-    (ArrayMember, "a member of a Highpoint array", FromStart(9 * SECTOR + 32), &[0xF0, 0x16, 0x78, 0x5A]),
-    (ArrayMember, "a member of a Promise array", FromEnd(63 * SECTOR), b"Promise Technology, Inc."),
-    (ArrayMember, "a member of a Promise array", FromEnd(255 * SECTOR), b"Promise Technology, Inc."),
-    (ArrayMember, "a member of a Promise array", FromEnd(256 * SECTOR), b"Promise Technology, Inc."),
-    (ArrayMember, "a member of a Promise array", FromEnd(16 * SECTOR), b"Promise Technology, Inc."),
-    (ArrayMember, "a member of a Promise array", FromEnd(399 * SECTOR), b"Promise Technology, Inc."),
+    (ArrayMember, "a member of a Highpoint array", FromStart(9 * SECTOR + 32), HIGHPOINT),
+    (ArrayMember, "a member of a Promise array", FromEnd(63 * SECTOR), PROMISE),
+    (ArrayMember, "a member of a Promise array", FromEnd(255 * SECTOR), PROMISE),
+    (ArrayMember, "a member of a Promise array", FromEnd(256 * SECTOR), PROMISE),
+    (ArrayMember, "a member of a Promise array", FromEnd(16 * SECTOR), PROMISE),
+    (ArrayMember, "a member of a Promise array", FromEnd(399 * SECTOR), PROMISE),
     // Partition tables other than MBR and GPT.
     (PartitionTable, "an SGI partition table", FromStart(0), &[0x0B, 0xE5, 0xA9, 0x41]),
     (PartitionTable, "a BSD disk label", FromStart(512), &[0x57, 0x45, 0x56, 0x82]),
@@ -101,8 +113,11 @@ mod tests {
             } as usize;
             drive[offset..offset + magic.len()].copy_from_slice(magic);
             let ends = Ends::new(size, &drive[..1 << 20], &drive[3 << 20..]);
-            let expected =
-                Finding { kind: *kind, what: (*what).to_owned(), offset: ByteOffset(offset as u64) };
+            let expected = Finding {
+                kind: *kind,
+                what: (*what).to_owned(),
+                offset: ByteOffset(offset as u64),
+            };
             assert!(crate::inspect(&ends, &[]).contains(&expected), "{what}");
             drive.copy_within(offset..offset + magic.len(), offset + 1);
             drive[offset] = 0;

@@ -13,14 +13,20 @@ struct Image {
 fn images() -> Vec<Image> {
     let mut images: Vec<Image> = Vec::new();
     for line in include_str!("images.txt").lines() {
-        let Some((head, rest)) = line.split_once(' ').filter(|(head, _)| *head != "#" && *head != "by")
+        let Some((head, rest)) =
+            line.split_once(' ').filter(|(head, _)| *head != "#" && *head != "by")
         else {
             continue;
         };
         if head == "image" {
             let (name, size) = rest.split_once(' ').unwrap();
             let size = size.parse().unwrap();
-            images.push(Image { name: name.to_owned(), size, expected: String::new(), pieces: Vec::new() });
+            images.push(Image {
+                name: name.to_owned(),
+                size,
+                expected: String::new(),
+                pieces: Vec::new(),
+            });
             continue;
         }
         let image = images.last_mut().unwrap();
@@ -28,7 +34,8 @@ fn images() -> Vec<Image> {
             image.expected = rest.to_owned();
             continue;
         }
-        let bytes = (0..rest.len()).step_by(2).map(|at| u8::from_str_radix(&rest[at..at + 2], 16).unwrap());
+        let bytes =
+            (0..rest.len()).step_by(2).map(|at| u8::from_str_radix(&rest[at..at + 2], 16).unwrap());
         image.pieces.push((head.parse().unwrap(), bytes.collect()));
     }
     images
@@ -82,7 +89,11 @@ fn a_wiped_magic_is_not_recognised_any_more() {
         }
         // The remaining boot sector has no partitions, but is still recognised.
         let rest = image.inspect();
-        assert!(rest.iter().all(|finding| finding.kind == Kind::PartitionTable), "{}: {rest:?}", image.name);
+        assert!(
+            rest.iter().all(|finding| finding.kind == Kind::PartitionTable),
+            "{}: {rest:?}",
+            image.name
+        );
     }
 }
 
@@ -122,7 +133,9 @@ fn several_things_on_one_drive_are_all_told() {
     // The md label is from a drive of another size; its recorded sector must match its new
     // position.
     let shift = md.size - drive.size;
-    drive.pieces.extend(md.pieces.into_iter().map(|(offset, piece)| (offset.saturating_sub(shift), piece)));
+    drive
+        .pieces
+        .extend(md.pieces.into_iter().map(|(offset, piece)| (offset.saturating_sub(shift), piece)));
     assert!(!sentence(&drive.inspect()).contains("md array"), "a misplaced copy is not recognised");
     let sector = ((drive.size / 512) - 16) & !7;
     drive.pieces.push((sector * 512 + 144, sector.to_le_bytes().to_vec()));
@@ -169,7 +182,11 @@ fn the_callers_own_label_is_looked_for_where_it_says() {
     let findings = inspect(&Ends::new(ByteCount(1 << 30), &first, &last), &OURS);
     assert_eq!(
         findings,
-        [Finding { kind: Kind::Label, what: "a label of ours".into(), offset: ByteOffset((1 << 30) - 4096) }]
+        [Finding {
+            kind: Kind::Label,
+            what: "a label of ours".into(),
+            offset: ByteOffset((1 << 30) - 4096)
+        }]
     );
 }
 

@@ -14,9 +14,11 @@ use units::ByteCount;
 /// the tool.
 fn made_by(name: &str, tool: &str, size: u64, line: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+    let file =
+        File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
     file.set_len(size).unwrap();
-    let script = format!("PATH=$PATH:/sbin:/usr/sbin; command -v {tool} >/dev/null || exit 42; {line}");
+    let script =
+        format!("PATH=$PATH:/sbin:/usr/sbin; command -v {tool} >/dev/null || exit 42; {line}");
     let status = Command::new("sh")
         .args(["-c", &script])
         .env("I", &path)
@@ -66,7 +68,13 @@ fn whole_images_are_recognised_as_one_thing() {
             "a GPT partition table with 1 partition (at byte 512)",
         ),
         ("xfs", "mkfs.xfs", 320 * MIB, "mkfs.xfs -q $I", "an XFS file system (at byte 0)"),
-        ("btrfs", "mkfs.btrfs", 128 * MIB, "mkfs.btrfs -q $I", "a Btrfs file system (at byte 65600)"),
+        (
+            "btrfs",
+            "mkfs.btrfs",
+            128 * MIB,
+            "mkfs.btrfs -q $I",
+            "a Btrfs file system (at byte 65600)",
+        ),
         ("fat", "mkfs.vfat", 64 * MIB, "mkfs.vfat -F 32 $I", "a FAT32 file system (at byte 0)"),
         ("ntfs", "mkfs.ntfs", 8 * MIB, "mkfs.ntfs -F -q $I", "an NTFS file system (at byte 3)"),
     ] {

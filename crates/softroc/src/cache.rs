@@ -62,7 +62,9 @@ pub fn folder(asked: Option<&Path>, state: &Path) -> Outcome<Option<PathBuf>> {
     let lasts = |folder: &Path| is_open(folder) && platform_linux::outlives_process(folder);
     // Another user may have created this folder: its use is refused with its name later.
     let taken = || platform_linux::is_in_memory(Path::new("/dev/shm")).then(of_this_user);
-    let usual = || usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open)).or_else(taken);
+    let usual = || {
+        usual(given.as_deref(), lasts).or_else(|| usual(given.as_deref(), is_open)).or_else(taken)
+    };
     let base = asked.map(Path::to_owned).or_else(usual);
     Ok(base.map(|base| base.join(name_of(&state))))
 }
@@ -79,8 +81,10 @@ fn name_of(state: &Path) -> String {
 
 /// The default folder. `given`: by systemd, folders separated by colons.
 fn usual(given: Option<&str>, is_open: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-    let given = given.and_then(|folders| folders.split(':').next()).filter(|folder| !folder.is_empty());
-    let mut usual = given.into_iter().chain([OF_THE_SYSTEM]).map(PathBuf::from).chain([of_this_user()]);
+    let given =
+        given.and_then(|folders| folders.split(':').next()).filter(|folder| !folder.is_empty());
+    let mut usual =
+        given.into_iter().chain([OF_THE_SYSTEM]).map(PathBuf::from).chain([of_this_user()]);
     usual.find(|folder| is_open(folder))
 }
 
@@ -102,7 +106,9 @@ mod tests {
     #[test]
     fn an_eighth_of_the_memory_and_no_more_than_four_gib() {
         let gib = |gib: u64| ByteCount(gib << 30);
-        for (memory, cache) in [(Some(gib(8)), gib(1)), (Some(gib(32)), gib(4)), (Some(gib(512)), gib(4))] {
+        for (memory, cache) in
+            [(Some(gib(8)), gib(1)), (Some(gib(32)), gib(4)), (Some(gib(512)), gib(4))]
+        {
             assert_eq!(unasked(memory), cache);
         }
         for (memory, cache) in [(Some(ByteCount::MIB), LEAST), (None, LEAST)] {

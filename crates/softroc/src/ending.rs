@@ -31,10 +31,12 @@ struct StopPhase {
 impl Ending {
     /// Begins the stop. `limit` counts from here until the process exits.
     pub fn begin(limit: Duration, unfinished: Arc<Unfinished>) -> Outcome<Ending> {
-        let ending = Ending(Arc::new(Mutex::new(StopPhase { what: "connections", since: Instant::now() })));
+        let ending =
+            Ending(Arc::new(Mutex::new(StopPhase { what: "connections", since: Instant::now() })));
         let watched = ending.clone();
         let watch = move || watched.watch(limit, &unfinished);
-        let failed = |error| Failure::failed(format!("cannot start the time limit of the stop: {error}"));
+        let failed =
+            |error| Failure::failed(format!("cannot start the time limit of the stop: {error}"));
         std::thread::Builder::new().name("ending".into()).spawn(watch).map_err(failed)?;
         Ok(ending)
     }
@@ -98,6 +100,9 @@ mod tests {
             said.starts_with("the controller ends without waiting for the drives: no progress"),
             "{said}"
         );
-        assert!(said.contains("90s (--stop-limit)") && said.ends_with("interrupted writes."), "{said}");
+        assert!(
+            said.contains("90s (--stop-limit)") && said.ends_with("interrupted writes."),
+            "{said}"
+        );
     }
 }

@@ -51,7 +51,8 @@ pub fn range_of(explain: &Explain) -> Outcome<ByteRange> {
 
 /// Parses SIZE@OFFSET.
 fn parse_range(text: &str) -> Outcome<ByteRange> {
-    let wrong = || Failure::usage(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
+    let wrong =
+        || Failure::usage(format!("'{text}' is not a range; expected SIZE@OFFSET, such as 8K@1M"));
     let (size, offset) = text.split_once('@').ok_or_else(wrong)?;
     let len: ByteCount = size.parse().map_err(Failure::usage)?;
     let start: ByteOffset = offset.parse().map_err(Failure::usage)?;

@@ -71,7 +71,10 @@ impl Failure {
     /// The first of several failures, which were reported already, of several operands.
     pub fn of_several(&self, failures: usize, operands: usize) -> Failure {
         let were = if failures == 1 { "was" } else { "were" };
-        Failure { sentence: format!("{failures} of {operands} {were} not completed"), ..self.clone() }
+        Failure {
+            sentence: format!("{failures} of {operands} {were} not completed"),
+            ..self.clone()
+        }
     }
 
     /// The failure with one more sentence.
@@ -135,8 +138,8 @@ impl From<layout::Error> for Failure {
 impl From<storagebench::Error> for Failure {
     fn from(error: storagebench::Error) -> Failure {
         use storagebench::ErrorKind::{
-            BadLadder, BadProfile, BadSettings, HoldsData, Misaligned, OutOfMemory, ReadOnly, TooSmall,
-            Unreachable,
+            BadLadder, BadProfile, BadSettings, HoldsData, Misaligned, OutOfMemory, ReadOnly,
+            TooSmall, Unreachable,
         };
         match error.kind {
             BadProfile | BadLadder | BadSettings | TooSmall | Misaligned => Failure::usage(error),

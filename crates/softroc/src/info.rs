@@ -19,7 +19,9 @@ pub fn run(control: &Control, json: bool) -> Outcome {
     if json {
         let facts: serde_json::Map<String, serde_json::Value> =
             facts.into_iter().map(|(name, value)| (name, value.into())).collect();
-        output::json(&serde_json::json!({ "machine": facts, "controller": running.as_ref().ok() }))?;
+        output::json(
+            &serde_json::json!({ "machine": facts, "controller": running.as_ref().ok() }),
+        )?;
         return running.map(drop);
     }
     let lines: Vec<(&str, String)> =
@@ -46,13 +48,16 @@ fn parity_facts() -> Vec<(String, String)> {
     let (p, q) = (&mut p[p_at..][..STRIP], &mut q[q_at..][..STRIP]);
     let bytes = usize::from(STRIPS) * STRIP;
     let xor = gb_per_s(bytes, || parity::generate_p(black_box(p), black_box(&sources)));
-    let both = gb_per_s(bytes, || parity::generate_pq(black_box(p), black_box(q), black_box(&sources)));
+    let both =
+        gb_per_s(bytes, || parity::generate_pq(black_box(p), black_box(q), black_box(&sources)));
     let mut kernel = parity::kernel_name().to_owned();
     let others: Vec<&str> =
         parity::kernels().map(|other| other.name()).filter(|name| *name != kernel).collect();
     if let Some(refused) = parity::refused_kernel() {
-        kernel +=
-            &format!(" ({} is {refused:?}, which this machine does not support)", parity::KERNEL_VARIABLE);
+        kernel += &format!(
+            " ({} is {refused:?}, which this machine does not support)",
+            parity::KERNEL_VARIABLE
+        );
     }
     if !others.is_empty() {
         kernel += &format!("; also here: {}", others.join(", "));

@@ -35,7 +35,8 @@ fn governor() -> Option<String> {
 
 /// The host name.
 pub fn host() -> String {
-    read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".into(), |name| name.trim().into())
+    read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "unknown".into(), |name| name.trim().into())
 }
 
 fn memory() -> Option<String> {
@@ -64,5 +65,7 @@ fn io_uring() -> Option<String> {
 
 /// The time, in seconds since 1970.
 pub fn unix_time() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

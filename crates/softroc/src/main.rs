@@ -182,10 +182,15 @@ mod tests {
                 arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
             (words.join(" "), json)
         };
-        for line in ["softroc --json bench list", "softroc bench --json list", "softroc bench list --json"] {
+        for line in
+            ["softroc --json bench list", "softroc bench --json list", "softroc bench list --json"]
+        {
             assert_eq!(first(line), ("softroc --json bench list".to_owned(), true));
         }
         assert_eq!(first("softroc bench list"), ("softroc bench list".to_owned(), false));
-        assert_eq!(first("softroc drive add -- --json"), ("softroc drive add -- --json".to_owned(), false));
+        assert_eq!(
+            first("softroc drive add -- --json"),
+            ("softroc drive add -- --json".to_owned(), false)
+        );
     }
 }

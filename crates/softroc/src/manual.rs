@@ -18,7 +18,8 @@ pub fn run(manual: &Manual) -> Outcome {
     }
     clap_mangen::generate_to(Cli::shaped(), &pages).map_err(failed)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut Cli::shaped(), "softroc", &completions).map_err(failed)?;
+        clap_complete::generate_to(shell, &mut Cli::shaped(), "softroc", &completions)
+            .map_err(failed)?;
     }
     output::print(&format!(
         "The manual and completions for bash, zsh and fish are in {}.",

@@ -20,16 +20,21 @@ fn encryption(security: &NbdSecurity) -> Outcome<Option<Encryption>> {
     };
     let clients = nbd_clients.as_deref().map(read).transpose()?;
     let (certificate_bytes, key_bytes) = (read(certificate)?, read(key)?);
-    let certificates =
-        Certificates { certificate: &certificate_bytes, key: &key_bytes, clients: clients.as_deref() };
+    let certificates = Certificates {
+        certificate: &certificate_bytes,
+        key: &key_bytes,
+        clients: clients.as_deref(),
+    };
     let required = *mode == TlsMode::Required;
     Encryption::new(&certificates, required).map(Some).map_err(|unfit| match (unfit, nbd_clients) {
         (Unfit::Clients(why), Some(file)) => {
             unusable(file, &why, "give certificates as PEM with --nbd-clients")
         }
         (Unfit::Own(why) | Unfit::Clients(why), _) => {
-            let advice =
-                format!("its key is {}; give valid ones with --nbd-certificate and --nbd-key", key.display());
+            let advice = format!(
+                "its key is {}; give valid ones with --nbd-certificate and --nbd-key",
+                key.display()
+            );
             unusable(certificate, &why, &advice)
         }
     })
@@ -43,7 +48,8 @@ fn access(file: &Path) -> Outcome<Arc<Access>> {
 }
 
 fn read(file: &Path) -> Outcome<Vec<u8>> {
-    std::fs::read(file).map_err(|error| Failure::refused(format!("cannot read {}: {error}", file.display())))
+    std::fs::read(file)
+        .map_err(|error| Failure::refused(format!("cannot read {}: {error}", file.display())))
 }
 
 fn unusable(file: &Path, why: &dyn fmt::Display, advice: &str) -> Failure {

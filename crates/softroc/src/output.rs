@@ -43,7 +43,8 @@ pub fn table_of_lines(
     }
     let most = width.saturating_sub(others(&kept)).max(1);
     let row = |row: &Vec<String>| {
-        let cell = |at: &usize| if *at == 0 { without_start(&row[0], most) } else { row[*at].clone() };
+        let cell =
+            |at: &usize| if *at == 0 { without_start(&row[0], most) } else { row[*at].clone() };
         kept.iter().map(cell).collect::<Vec<String>>()
     };
     let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
@@ -61,7 +62,12 @@ fn without_start(name: &str, most: usize) -> String {
 }
 
 /// The same with cells that are wrapped to a width.
-pub fn table_within(headers: &[&str], rows: &[Vec<String>], numeric: &[bool], width: Option<u16>) -> String {
+pub fn table_within(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    numeric: &[bool],
+    width: Option<u16>,
+) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(headers.iter().copied());
     if let Some(width) = width {
@@ -87,7 +93,11 @@ pub fn table_line(columns: &[(&str, u16, bool)]) -> String {
     for (index, (_, width, numeric)) in columns.iter().enumerate() {
         if let Some(column) = table.column_mut(index) {
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(*width)));
-            column.set_cell_alignment(if *numeric { CellAlignment::Right } else { CellAlignment::Left });
+            column.set_cell_alignment(if *numeric {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            });
         }
     }
     table.trim_fmt()
@@ -129,7 +139,8 @@ pub fn print(text: &str) -> Outcome {
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|error| Failure::failed(format!("cannot write to standard output: {error}"))),
+        other => other
+            .map_err(|error| Failure::failed(format!("cannot write to standard output: {error}"))),
     }
 }
 
@@ -192,7 +203,8 @@ fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     unfinished.push(name);
     unfinished.push(".new");
     let unfinished = path.with_file_name(unfinished);
-    let written = std::fs::write(&unfinished, content).and_then(|()| std::fs::rename(&unfinished, &path));
+    let written =
+        std::fs::write(&unfinished, content).and_then(|()| std::fs::rename(&unfinished, &path));
     written.inspect_err(|_| {
         // The file may not exist.
         let _ = std::fs::remove_file(&unfinished);

@@ -25,10 +25,14 @@ pub fn state(cli: &Cli) -> PathBuf {
 /// user can access. Without a controller, no state folder is created: results go to the user's
 /// folder of the XDG Base Directory Specification.
 pub fn results(cli: &Cli) -> PathBuf {
-    let open = |path: &Path| path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    let open = |path: &Path| {
+        path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+    };
     let there = || [BY_HAND, OF_THE_SERVICE].into_iter().map(PathBuf::from).find(|path| open(path));
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let users = || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let users =
+        || absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     named(cli)
         .or_else(there)
         .or_else(|| users().map(|users| users.join("softroc")))

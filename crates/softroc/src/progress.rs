@@ -6,7 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
 use std::time::Duration;
 use storagebench::{
-    LatencyShape, Observer, Phase, Progress, Remaining, Row, Settings, duration_text, number_text, row_text,
+    LatencyShape, Observer, Phase, Progress, Remaining, Row, Settings, duration_text, number_text,
+    row_text,
 };
 
 fn target() -> ProgressDrawTarget {
@@ -143,7 +144,11 @@ impl Observer for Live {
     fn row(&self, row: &Row) {
         if !self.terminal {
             let ((done, points), left) = (self.course.points(), self.course.left());
-            let left = if left.is_zero() { String::new() } else { format!("; about {} left", seconds(left)) };
+            let left = if left.is_zero() {
+                String::new()
+            } else {
+                format!("; about {} left", seconds(left))
+            };
             crate::output::say(&format!("[{done}/{points}] {}{left}", row_text(row)));
         }
     }
@@ -158,14 +163,16 @@ impl Drop for Live {
 /// The text next to and below the bar.
 fn lines(progress: &Progress<'_>, done: usize, points: usize, left: Duration) -> String {
     let phase = phase(progress.phase);
-    let latency =
-        progress.latency_us.map_or_else(String::new, |us| format!(" · {} on average", duration_text(us)));
+    let latency = progress
+        .latency_us
+        .map_or_else(String::new, |us| format!(" · {} on average", duration_text(us)));
     let errors = match progress.errors {
         0 => String::new(),
         count => format!(" · {count} failed"),
     };
     let mut text = format!(
-        "{} left · point {} of {points}\n{} · {} · {} outstanding · {phase}\n{} IO/s · {} MiB/s{latency}{errors}",
+        "{} left · point {} of {points}\n{} · {} · {} outstanding · {phase}\n{} IO/s · {} \
+            MiB/s{latency}{errors}",
         seconds(left),
         done + 1,
         progress.target,

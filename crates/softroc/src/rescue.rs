@@ -59,22 +59,23 @@ fn nothing_found(scan: &Scan) -> Failure {
     let opened = scan.drives.iter().filter(|drive| drive.source.is_some()).count();
     Failure::not_well(match opened {
         0 => {
-            "no array was found, because no drive could be opened; check the names, and that this user \
-             may read the drives"
+            "no array was found, because no drive could be opened; check the names, and that this \
+             user may read the drives"
         }
         1 => {
-            "no array was found on the drive, and nothing was changed; name all drives of the array, as \
-             whole disks or complete images"
+            "no array was found on the drive, and nothing was changed; name all drives of the \
+             array, as whole disks or complete images"
         }
         _ => {
-            "no array was found on these drives, and nothing was changed; name all drives of the array, \
-             as whole disks or complete images, or add --guess if its metadata are gone"
+            "no array was found on these drives, and nothing was changed; name all drives of the \
+             array, as whole disks or complete images, or add --guess if its metadata are gone"
         }
     })
 }
 
 fn named(rescue: &Rescue) -> Outcome<Vec<Named>> {
-    if let Some((drive, _)) = rescue.serial.iter().find(|(drive, _)| !rescue.drives.contains(drive)) {
+    if let Some((drive, _)) = rescue.serial.iter().find(|(drive, _)| !rescue.drives.contains(drive))
+    {
         return Err(Failure::usage(format!(
             "--serial names '{drive}', which is not among the drives; give the same name"
         )));
@@ -130,10 +131,14 @@ async fn serve_all(env: &Env, rescue: &Rescue, attachments: Vec<Attachment>) -> 
         shard.send(ShardMessage::Attach(Box::new(attachment), done)).map_err(|_| gone())?;
         answers.receive().await.ok_or_else(gone)?.map_err(Failure::failed)?;
     }
-    env.spawn("keeper", engine::unkept::keep(env.clone(), node.reports, node.engines.clone(), health));
+    env.spawn(
+        "keeper",
+        engine::unkept::keep(env.clone(), node.reports, node.engines.clone(), health),
+    );
     let options = ServerOptions { allow_remote: rescue.allow_remote, ..ServerOptions::default() };
-    let nbd =
-        Server::<Nbd>::start(env, &rescue.serve, node.ports, options).await.map_err(Failure::refused)?;
+    let nbd = Server::<Nbd>::start(env, &rescue.serve, node.ports, options)
+        .await
+        .map_err(Failure::refused)?;
     let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
     signals::send_on_interrupt(ask_to_end)?;
     let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
@@ -180,9 +185,13 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
         }
         (None, _) => 1,
     };
-    let candidate = number.checked_sub(1).and_then(|index| guess.candidates.get(index)).ok_or_else(|| {
-        Failure::usage(format!("--candidate {number}: there are 1 to {}", guess.candidates.len()))
-    })?;
+    let candidate =
+        number.checked_sub(1).and_then(|index| guess.candidates.get(index)).ok_or_else(|| {
+            Failure::usage(format!(
+                "--candidate {number}: there are 1 to {}",
+                guess.candidates.len()
+            ))
+        })?;
     if !candidate.serials.is_empty() {
         // With these serial numbers the metadata describe all volumes. Open drives are locked:
         // close them before the next scan.
@@ -252,7 +261,8 @@ fn guess_text(guess: &Guess, names: &[&str]) -> String {
     for (number, one) in (1..).zip(&guess.candidates) {
         lines.push(format!("  {number}: {}", one.evidence.join("; ")));
         if !one.serials.is_empty() {
-            let serial = |(drive, serial): &(usize, String)| format!("--serial {}={serial}", names[*drive]);
+            let serial =
+                |(drive, serial): &(usize, String)| format!("--serial {}={serial}", names[*drive]);
             let serials: Vec<String> = one.serials.iter().map(serial).collect();
             lines.push(format!("     equivalent command: {}", serials.join(" ")));
         }
@@ -267,13 +277,17 @@ fn slots_text(candidate: &Candidate) -> String {
 
 fn guess_json(guess: &Guess, names: &[&str]) -> Value {
     let candidates = guess.candidates.iter().map(|one| {
+        let member = |drive: &Option<usize>| drive.map(|drive| names[drive]);
+        let members: Vec<Option<&str>> = one.order.iter().map(member).collect();
+        let serials: BTreeMap<&str, &str> =
+            one.serials.iter().map(|(drive, serial)| (names[*drive], serial.as_str())).collect();
         json!({
             "level": one.geometry.level().name(),
             "layout": one.geometry.parity_arrangement().map(|parity| parity.name()),
             "strip_bytes": one.geometry.strip().bytes().0,
             "spans": one.geometry.spans(),
-            "members": one.order.iter().map(|drive| drive.map(|drive| names[drive])).collect::<Vec<_>>(),
-            "serials": one.serials.iter().map(|(drive, serial)| (names[*drive], serial.as_str())).collect::<BTreeMap<_, _>>(),
+            "members": members,
+            "serials": serials,
             "data_start_bytes": one.start.0,
             "size_bytes": one.geometry.capacity().0,
             "points": one.points,
@@ -282,7 +296,8 @@ fn guess_json(guess: &Guess, names: &[&str]) -> Value {
             "evidence": one.evidence,
         })
     });
-    json!({ "drives": names, "findings": guess.findings, "candidates": candidates.collect::<Vec<_>>() })
+    let candidates: Vec<Value> = candidates.collect();
+    json!({ "drives": names, "findings": guess.findings, "candidates": candidates })
 }
 
 /// Whether a volume can be served; otherwise the reason.
@@ -324,7 +339,8 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> String 
         record.sequence.to_string(),
         found.state.name().to_owned(),
     ];
-    let headers = ["VOLUME", "FORMAT", "LEVEL", "LAYOUT", "STRIP", "MEMBERS", "SIZE", "EVENTS", "STATE"];
+    let headers =
+        ["VOLUME", "FORMAT", "LEVEL", "LAYOUT", "STRIP", "MEMBERS", "SIZE", "EVENTS", "STATE"];
     let numeric = [false, false, false, false, true, true, true, true, false];
     let mut lines = vec![output::table(&headers, &[row], &numeric)];
     let member = |member: &FoundMember| {
@@ -350,7 +366,8 @@ fn volume_text(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> String 
 fn wrapped(line: &str) -> Vec<String> {
     let Some(width) = output::width() else { return vec![line.to_owned()] };
     let lines = output::wrapped(line.trim_start(), usize::from(width).saturating_sub(4));
-    let indent = |(at, line): (usize, String)| format!("{}{line}", if at == 0 { "  " } else { "    " });
+    let indent =
+        |(at, line): (usize, String)| format!("{}{line}", if at == 0 { "  " } else { "    " });
     lines.into_iter().enumerate().map(indent).collect()
 }
 
@@ -359,8 +376,8 @@ fn lost_metadata(scan: &Scan) -> &'static str {
     let is_missing = |volume: &ScannedVolume| volume.found.state != State::Complete;
     match scan.volumes.iter().any(is_missing) {
         true => {
-            ", and it is not read; if it is the missing member, its end with the metadata may be cut \
-             off: make a complete copy of that drive"
+            ", and it is not read; if it is the missing member, its end with the metadata may be \
+             cut off: make a complete copy of that drive"
         }
         false => "",
     }
@@ -376,8 +393,8 @@ fn advice(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> Vec<String> 
     let is_whole = found.members.iter().all(|member| member.unreadable.is_empty());
     if !is_whole {
         advice.push(
-            "the unreadable parts give I/O errors where other members are missing too; a complete copy \
-             of that drive avoids them"
+            "the unreadable parts give I/O errors where other members are missing too; a complete \
+             copy of that drive avoids them"
                 .to_owned(),
         );
     }
@@ -389,7 +406,9 @@ fn advice(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> Vec<String> 
     advice.push(match is_serving {
         true => what.to_owned(),
         false => {
-            format!("{what}; repeat the command with --serve unix:rescue.sock, and copy it with nbdcopy")
+            format!(
+                "{what}; repeat the command with --serve unix:rescue.sock, and copy it with nbdcopy"
+            )
         }
     });
     advice
@@ -405,15 +424,17 @@ fn sentences(scan: &Scan, volume: &ScannedVolume) -> Vec<String> {
         Consistency::Clean => {}
         Consistency::Dirty => sentences.push("it was not cleanly shut down".into()),
         Consistency::DirtyFrom(from) => {
-            sentences
-                .push(format!("it was not cleanly shut down: parity and copies may be wrong from {from} on"));
+            sentences.push(format!(
+                "it was not cleanly shut down: parity and copies may be wrong from {from} on"
+            ));
         }
     }
     if !record.features.is_empty() {
         let features: Vec<String> = record.features.iter().map(ToString::to_string).collect();
         sentences.push(format!("with {}", features.join(", ")));
     }
-    sentences.extend(found.no_writing.iter().map(|reason| format!("must not be written: {reason}")));
+    sentences
+        .extend(found.no_writing.iter().map(|reason| format!("must not be written: {reason}")));
     if let (Err(why), true) = (standing(scan, volume), found.state != State::NotReadable) {
         sentences.push(format!("cannot be served: {why}"));
     }
@@ -442,8 +463,9 @@ fn range_json(range: &ByteRange) -> Value {
 
 fn volume_json(scan: &Scan, volume: &ScannedVolume) -> Value {
     let (found, record) = (&volume.found, &volume.found.record);
-    let name =
-        |drive: Option<usize>| drive.and_then(|drive| scan.drives.get(drive)).map(|drive| drive.name.clone());
+    let name = |drive: Option<usize>| {
+        drive.and_then(|drive| scan.drives.get(drive)).map(|drive| drive.name.clone())
+    };
     let members = found.members.iter().map(|member| {
         json!({
             "slot": member.slot,

@@ -18,8 +18,12 @@ use crate::service::{self, Pulse};
 use crate::shards::{self, Node, PortOptions};
 use crate::signals;
 use crate::workbench::Workbench;
-use control_api::{CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess};
-use controller::{Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress};
+use control_api::{
+    CertificateFiles, ManagePort, Metrics, MetricsOptions, MetricsPort, Setup, SocketAccess,
+};
+use controller::{
+    Command, Controller, ControllerHandle, DiskMaker, Options, Phase, Reply, UpsAddress,
+};
 use platform::{Address, Env, ErrorKind, Hosts, LimitsByClass, mailbox};
 use platform_linux::{InheritedSocket, SocketPermissions, StateFolder};
 use ports::nbd::Nbd;
@@ -36,6 +40,22 @@ pub const ENDPOINTS: &str = "nbd.addresses";
 /// How long outstanding requests may take at a stop.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
 
+/// The memory of each shard.
+///
+/// # Errors
+/// It is too small.
+fn memory_of_each(all: ByteCount, shards: u16) -> Outcome<ByteCount> {
+    let memory = ByteCount(all.0 / u64::from(shards));
+    if memory < SMALLEST_MEMORY {
+        return Err(Failure::usage(format!(
+            "{all} of memory for {} is too small; give at least {SMALLEST_MEMORY} for each with \
+             --memory",
+            counted(shards, "shard")
+        )));
+    }
+    Ok(memory)
+}
+
 /// Runs the controller until a signal stops it.
 pub fn run(serve: &Serve, control: &Control) -> Outcome {
     start_log();
@@ -43,15 +63,7 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
     serve_the_machine_itself();
     have_files(serve.nbd_connections);
     let shards = serve.shards.unwrap_or_else(default_shards);
-    let memory = ByteCount(serve.memory.0 / u64::from(shards));
-    if memory < SMALLEST_MEMORY {
-        return Err(Failure::usage(format!(
-            "{} of memory for {} is too small; give at least {SMALLEST_MEMORY} for each with \
-             --memory",
-            serve.memory,
-            counted(shards, "shard")
-        )));
-    }
+    let memory = memory_of_each(serve.memory, shards)?;
     let sockets = platform_linux::inherited_sockets()?;
     let nbd = nbd_addresses(serve, control, &sockets)?;
     let sessions = nbd_security::sessions(&serve.security)?;
@@ -78,8 +90,16 @@ pub fn run(serve: &Serve, control: &Control) -> Outcome {
         nbd,
         connections: serve.nbd_connections,
         sessions,
-        drives: serve.drives.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
-        logs: serve.log.iter().map(|drive| crate::control::absolute(drive)).collect::<Outcome<_>>()?,
+        drives: serve
+            .drives
+            .iter()
+            .map(|drive| crate::control::absolute(drive))
+            .collect::<Outcome<_>>()?,
+        logs: serve
+            .log
+            .iter()
+            .map(|drive| crate::control::absolute(drive))
+            .collect::<Outcome<_>>()?,
         allow_remote: serve.allow_remote,
         vhost_user: serve.vhost_user.clone(),
         socket: control.socket().to_owned(),
@@ -131,8 +151,10 @@ fn have_files(connections: u32) {
     if now >= need {
         return;
     }
-    let raised =
-        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(need.min(most)), ..limit });
+    let raised = rustix::process::setrlimit(
+        Resource::Nofile,
+        Rlimit { current: Some(need.min(most)), ..limit },
+    );
     if raised.is_err() || most < need {
         let has = if raised.is_ok() { most } else { now };
         tracing::warn!(
@@ -171,10 +193,15 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
     match folder {
         _ if cache.is_zero() => tracing::info!("no cache: all volumes are write-through"),
         None => {
-            tracing::warn!("no cache: neither /run nor /dev/shm is on tmpfs, and --cache-folder is not given")
+            tracing::warn!(
+                "no cache: neither /run nor /dev/shm is on tmpfs, and --cache-folder is not given"
+            )
         }
         Some(folder) if !platform_linux::is_in_memory(folder) => {
-            tracing::warn!("no cache: {} is not on tmpfs; give another --cache-folder", folder.display());
+            tracing::warn!(
+                "no cache: {} is not on tmpfs; give another --cache-folder",
+                folder.display()
+            );
         }
         Some(folder) if !platform_linux::outlives_process(folder) => {
             tracing::warn!(
@@ -184,7 +211,10 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
             );
         }
         Some(folder) => {
-            tracing::info!("cache: at most {cache} for write-back volumes, in {}", folder.display());
+            tracing::info!(
+                "cache: at most {cache} for write-back volumes, in {}",
+                folder.display()
+            );
         }
     }
 }
@@ -192,8 +222,8 @@ fn say_where(cache: ByteCount, folder: Option<&Path>) {
 /// The least memory of a shard.
 const SMALLEST_MEMORY: ByteCount = ByteCount(16 << 20);
 
-/// How much of the write cache is reserved at a time for a shard: a few milliseconds, in which hosts
-/// fill half of it.
+/// How much of the write cache is reserved at a time for a shard: a few milliseconds, in which
+/// hosts fill half of it.
 const CACHE_STEP: ByteCount = ByteCount(16 << 20);
 
 fn default_shards() -> u16 {
@@ -207,7 +237,9 @@ fn socket_access(serve: &Serve) -> Outcome<SocketAccess> {
         Some(group) => Some(group_number(group)?),
         // An explicit mode is not extended by the default group.
         None if serve.socket_mode.is_some() || !rustix::process::geteuid().is_root() => None,
-        None => std::fs::read_to_string("/etc/group").ok().and_then(|groups| group_in(&groups, OWN_GROUP)),
+        None => std::fs::read_to_string("/etc/group")
+            .ok()
+            .and_then(|groups| group_in(&groups, OWN_GROUP)),
     };
     let usual = if group.is_some() { 0o660 } else { 0o600 };
     Ok(SocketAccess { mode: serve.socket_mode.unwrap_or(usual), group, role: serve.socket_role })
@@ -253,14 +285,18 @@ fn group_in(groups: &str, name: &str) -> Option<u32> {
 
 fn path_text(path: &Path) -> Outcome<String> {
     let path = std::path::absolute(path).map_err(Failure::refused)?;
-    path.into_os_string()
-        .into_string()
-        .map_err(|path| Failure::refused(format!("the path {} is not text", path.to_string_lossy())))
+    path.into_os_string().into_string().map_err(|path| {
+        Failure::refused(format!("the path {} is not text", path.to_string_lossy()))
+    })
 }
 
 /// The NBD addresses: those of the command line and the inherited sockets; otherwise a socket in
 /// the state folder.
-fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) -> Outcome<Vec<Address>> {
+fn nbd_addresses(
+    serve: &Serve,
+    control: &Control,
+    sockets: &[InheritedSocket],
+) -> Outcome<Vec<Address>> {
     let control_socket = Address::Unix(path_text(control.socket())?);
     if sockets.iter().any(|socket| *socket.address() == control_socket) {
         return Err(Failure::refused(format!(
@@ -280,7 +316,10 @@ fn nbd_addresses(serve: &Serve, control: &Control, sockets: &[InheritedSocket]) 
 /// The time limits of drives: the defaults, changed by `given`.
 fn time_limits(given: &[(String, Duration)]) -> Outcome<LimitsByClass> {
     let mut limits = LimitsByClass::default();
-    given.iter().try_for_each(|(name, limit)| limits.set(name, *limit)).map_err(Failure::refused)?;
+    given
+        .iter()
+        .try_for_each(|(name, limit)| limits.set(name, *limit))
+        .map_err(Failure::refused)?;
     Ok(limits)
 }
 
@@ -328,18 +367,28 @@ impl Plan {
         outcome
     }
 
-    async fn serve_on(&self, env: &Env, node: Node, hosts: Hosts, guests: Option<Guests>) -> Outcome {
+    async fn serve_on(
+        &self,
+        env: &Env,
+        node: Node,
+        hosts: Hosts,
+        guests: Option<Guests>,
+    ) -> Outcome {
         let (ask_to_end, mut asked_to_end) = mailbox::mailbox(env, 4);
-        let kept_out = self.sessions.encryption.as_ref().is_some_and(Encryption::keeps_strangers_out);
+        let kept_out =
+            self.sessions.encryption.as_ref().is_some_and(Encryption::keeps_strangers_out);
         let allow_remote = self.allow_remote || kept_out;
         let options = ServerOptions { allow_remote, ..ServerOptions::taking(self.connections) };
         let disks = LocalDisks::start(node.ports.clone(), node.guests.clone())?;
         let guests = guests.map(|guests| guests.start(node.guests)).transpose()?;
         // Bind addresses first: an address in use is detected before any access to drives.
-        let mut nbd =
-            Server::<Nbd>::listen(env, &self.nbd, node.ports, options).await.map_err(Failure::refused)?;
-        let metrics = self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
-        let metrics = Metrics { options: self.told, ports: metrics.collect::<platform::Result<_>>()? };
+        let mut nbd = Server::<Nbd>::listen(env, &self.nbd, node.ports, options)
+            .await
+            .map_err(Failure::refused)?;
+        let metrics =
+            self.metrics.iter().map(|address| MetricsPort::bind(address, self.allow_remote));
+        let metrics =
+            Metrics { options: self.told, ports: metrics.collect::<platform::Result<_>>()? };
         let setup = self.setup(metrics)?;
         let (drives, logs) = (self.drives.clone(), self.logs.clone());
         let maker = DiskMaker(Some(disks.clone()));
@@ -356,9 +405,11 @@ impl Plan {
             nbd: nbd.addresses().iter().map(Address::to_string).collect(),
         };
         let controller = Controller::begin(env, options, node.engines, node.reports);
-        let workbench = Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
+        let workbench =
+            Workbench::new(&Control::new(&self.state, Some(&self.socket)), controller.clone());
         let end = (ask_to_end, &mut asked_to_end);
-        let served = self.serve_until_asked(env, &mut nbd, &controller, (setup, &workbench), end).await;
+        let served =
+            self.serve_until_asked(env, &mut nbd, &controller, (setup, &workbench), end).await;
         let (ending, served) = match served {
             Ok(ending) => (ending, Ok(())),
             Err(failure) => (self.stopping(&controller)?, Err(failure)),
@@ -419,7 +470,9 @@ impl Plan {
         }
         if let Some(port) = &setup.manage {
             let (address, fingerprint) = (port.address(), port.fingerprint());
-            tracing::info!("management at https://{address}; its certificate's SHA-256 is {fingerprint}");
+            tracing::info!(
+                "management at https://{address}; its certificate's SHA-256 is {fingerprint}"
+            );
         }
         let addresses: Vec<String> = nbd.addresses().iter().map(Address::to_string).collect();
         let endpoints = addresses.join("\n") + "\n";
@@ -431,10 +484,11 @@ impl Plan {
         }
         let stopped = ask_to_end.clone();
         let workbench = Arc::new(workbench.clone());
-        let control = control_api::Server::start(setup, controller.clone(), workbench, move || {
-            // Repeated requests count as one.
-            let _ = stopped.send(());
-        })?;
+        let control =
+            control_api::Server::start(setup, controller.clone(), workbench, move || {
+                // Repeated requests count as one.
+                let _ = stopped.send(());
+            })?;
         if let Some(first) = control.first_account() {
             // Logs may be stored elsewhere: they contain only the name of the file.
             tracing::info!(
@@ -471,7 +525,11 @@ impl Plan {
 }
 
 /// Waits until the controller serves volumes; `false`: a stop was requested before.
-async fn starts(env: &Env, controller: &ControllerHandle, asked_to_end: &mut mailbox::Receiver<()>) -> bool {
+async fn starts(
+    env: &Env,
+    controller: &ControllerHandle,
+    asked_to_end: &mut mailbox::Receiver<()>,
+) -> bool {
     let mut serves = std::pin::pin!(controller.reaches(env, Phase::Serving));
     let mut ends = std::pin::pin!(asked_to_end.receive());
     std::future::poll_fn(|context| match serves.as_mut().poll(context) {

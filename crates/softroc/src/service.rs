@@ -45,7 +45,8 @@ impl Pulse {
         let Some(beats) = self.0 else { return };
         let mut before = Vec::new();
         loop {
-            let now: Vec<u64> = beats.of_shards.iter().map(|beat| beat.load(Ordering::Relaxed)).collect();
+            let now: Vec<u64> =
+                beats.of_shards.iter().map(|beat| beat.load(Ordering::Relaxed)).collect();
             match stands_still(&before, &now) {
                 None => {
                     tell(&[NotifyState::Watchdog]);
@@ -71,7 +72,10 @@ pub fn ready(status: &str) {
 
 /// Reports that the service stops: outstanding requests finish, and the cache is destaged.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("stopping: outstanding requests finish first")]);
+    tell(&[
+        NotifyState::Stopping,
+        NotifyState::Status("stopping: outstanding requests finish first"),
+    ]);
 }
 
 /// Without systemd, this does nothing.

@@ -56,14 +56,18 @@ impl Node {
         let mut threads = Vec::new();
         for index in 1..count {
             let (introduce, reports, port) = (introduce.clone(), reports.clone(), port.clone());
-            let thread = spawn_shard(&format!("shard {index}"), Settings::with_memory(memory), move |env| {
-                let stopped = start_shard(&env, index, count, reports, port, &introduce);
-                async move {
-                    let (shard, mut stopped) = stopped;
-                    stopped.receive().await;
-                    shard.stop();
-                }
-            })?;
+            let thread = spawn_shard(
+                &format!("shard {index}"),
+                Settings::with_memory(memory),
+                move |env| {
+                    let stopped = start_shard(&env, index, count, reports, port, &introduce);
+                    async move {
+                        let (shard, mut stopped) = stopped;
+                        stopped.receive().await;
+                        shard.stop();
+                    }
+                },
+            )?;
             threads.push(thread);
         }
         let (first, _) = start_shard(env, 0, count, reports, port, &introduce);
@@ -79,7 +83,10 @@ impl Node {
         let engines: Vec<_> = contacts.iter().map(|contact| contact.engine.clone()).collect();
         for contact in &contacts {
             if contact.engine.send(ShardMessage::Peers(engines.clone())).is_err() {
-                return Err(Failure::failed(format!("shard {} exited at its start", contact.index)));
+                return Err(Failure::failed(format!(
+                    "shard {} exited at its start",
+                    contact.index
+                )));
             }
         }
         let ports = contacts.iter().map(|contact| contact.port.clone()).collect();

@@ -24,7 +24,8 @@ fn ignores_hangup(status: &str) -> bool {
 
 /// The signals that request a stop.
 fn asking() -> Vec<i32> {
-    let is_ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
+    let is_ignored =
+        std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status));
     let hangup = (!is_ignored).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
 }
@@ -34,7 +35,8 @@ pub fn set_on_interrupt(flag: &Arc<AtomicBool>) -> Outcome {
     for signal in asking() {
         // Register in this order: the first signal finds the flag unset, and sets it.
         if signal != SIGHUP {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone()).map_err(failed)?;
+            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())
+                .map_err(failed)?;
         }
         signal_hook::flag::register(signal, flag.clone()).map_err(failed)?;
     }

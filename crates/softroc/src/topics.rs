@@ -31,7 +31,8 @@ fn options() -> String {
         let help = option.get_help().map(ToString::to_string).unwrap_or_default();
         vec![usage.collect::<Vec<_>>().join(" "), format!("{help}{}", variable.unwrap_or_default())]
     };
-    let rows: Vec<Vec<String>> = command.get_arguments().filter(|one| one.is_global_set()).map(row).collect();
+    let rows: Vec<Vec<String>> =
+        command.get_arguments().filter(|one| one.is_global_set()).map(row).collect();
     format!("Options of every command:\n\n{}", table(&["option", "meaning"], &rows, &[]))
 }
 
@@ -65,7 +66,9 @@ mod tests {
         let codes = help(&["softroc", "help", "event-codes"]).expect("a topic");
         assert_eq!(codes.lines().count(), EventCode::ALL.len() + 1);
         assert!(help(&["softroc", "help", "levels"]).expect("a topic").contains("### RAID 6"));
-        for other in [&["softroc", "help", "events"][..], &["softroc", "help"], &["softroc", "levels"]] {
+        for other in
+            [&["softroc", "help", "events"][..], &["softroc", "help"], &["softroc", "levels"]]
+        {
             assert_eq!(help(other), None, "{other:?}");
         }
     }

@@ -17,8 +17,11 @@ fn controller(name: &str) -> Controller {
 }
 
 fn run_in(controller: &Controller, line: &str) -> String {
-    let output =
-        Command::new("sh").args(["-c", line]).current_dir(&controller.folder.0).output().expect("a shell");
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(&controller.folder.0)
+        .output()
+        .expect("a shell");
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -35,10 +38,16 @@ fn every_command_is_in_the_document() {
     let refused = run_in(&controller, &format!("{post} '{{\"command\": \"nonsense\"}}'"));
     let listed = refused.split("expected one of").nth(1).unwrap_or_else(|| panic!("{refused}"));
     let commands: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
-    assert!(commands.len() > 20 && refused.starts_with("{\"error\":{\"kind\":\"invalid\""), "{refused}");
+    assert!(
+        commands.len() > 20 && refused.starts_with("{\"error\":{\"kind\":\"invalid\""),
+        "{refused}"
+    );
     let rows: Vec<&str> = DOCUMENT.lines().filter(|line| line.starts_with("| `")).collect();
     for command in commands {
-        assert!(rows.iter().any(|row| row.contains(&format!("`{command}`"))), "{command} is not documented");
+        assert!(
+            rows.iter().any(|row| row.contains(&format!("`{command}`"))),
+            "{command} is not documented"
+        );
     }
     // All errors are JSON.
     for (wrong, kind) in [
@@ -49,6 +58,9 @@ fn every_command_is_in_the_document() {
         (format!("{post} '{{'"), "invalid"),
     ] {
         let answer = run_in(&controller, &wrong);
-        assert!(answer.starts_with(&format!("{{\"error\":{{\"kind\":\"{kind}\"")), "{wrong}: {answer}");
+        assert!(
+            answer.starts_with(&format!("{{\"error\":{{\"kind\":\"{kind}\"")),
+            "{wrong}: {answer}"
+        );
     }
 }

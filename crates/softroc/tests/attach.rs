@@ -99,9 +99,12 @@ grep -c panicked /run/serve.log | sed 's/^/PANICS /'
 fn verdict() -> Option<Verdict> {
     let mut guest = Guest::new("a volume as a disk")?;
     let folder = Folder::new("attach");
-    let drives: Vec<PathBuf> = (0..3).map(|number| folder.0.join(format!("{number}.img"))).collect();
+    let drives: Vec<PathBuf> =
+        (0..3).map(|number| folder.0.join(format!("{number}.img"))).collect();
     for drive in &drives {
-        std::fs::File::create(drive).and_then(|file| file.set_len(96 << 20)).expect("a sparse file");
+        std::fs::File::create(drive)
+            .and_then(|file| file.set_len(96 << 20))
+            .expect("a sparse file");
     }
     let drives = guest.give(&drives, Keep::Everything).join(" ");
     guest.give_program(env!("CARGO_BIN_EXE_softroc"), &folder);
@@ -124,12 +127,22 @@ fn has_ublk(verdict: &Verdict) -> bool {
     );
     // Strip and stripe of three drives; with a flushed cache, and with write-through.
     verdict.expect("SHAPE", "ublk", "512 262144 524288 1 write back");
-    for name in ["ublk-discard", "ublk-mkfs", "fsck-ublk", "ublk-detach", "ublk-read-only", "ublk-again"] {
+    for name in
+        ["ublk-discard", "ublk-mkfs", "fsck-ublk", "ublk-detach", "ublk-read-only", "ublk-again"]
+    {
         expect(verdict, name, 0, &[]);
     }
     let mounted = verdict.of("STATE", "mounted-ublk").unwrap_or_default();
-    assert_eq!(mounted.trim(), "/dev/ublkb0 data connected read-write /dev/softroc/data mounted at /mnt");
-    expect(verdict, "busy-ublk", 3, &["/dev/ublkb0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
+    assert_eq!(
+        mounted.trim(),
+        "/dev/ublkb0 data connected read-write /dev/softroc/data mounted at /mnt"
+    );
+    expect(
+        verdict,
+        "busy-ublk",
+        3,
+        &["/dev/ublkb0 is in use: mounted at /mnt; first run 'umount /mnt'"],
+    );
     expect(verdict, "ublk-written", 1, &["ermitted"]);
     verdict.expect("LINK", "ublk-gone", "none");
     verdict.expect("UBLK", "left", "0");
@@ -139,7 +152,8 @@ fn has_ublk(verdict: &Verdict) -> bool {
 /// The output of a command contains all of these, and its exit code matches.
 #[track_caller]
 fn expect(verdict: &Verdict, name: &str, code: u8, parts: &[&str]) {
-    let said = verdict.of("SAID", name).unwrap_or_else(|| panic!("nothing of {name}:\n{}", verdict.0));
+    let said =
+        verdict.of("SAID", name).unwrap_or_else(|| panic!("nothing of {name}:\n{}", verdict.0));
     let as_expected = said.starts_with(&format!("{code} ")) || said == code.to_string();
     assert!(as_expected, "{name}: {said}\n{}", verdict.0);
     for part in parts {
@@ -151,7 +165,12 @@ fn expect(verdict: &Verdict, name: &str, code: u8, parts: &[&str]) {
 fn a_mounted_file_system_survives_the_death_of_the_controller() {
     let Some(verdict) = verdict() else { return };
     expect(&verdict, "unloaded", 3, &["run 'modprobe nbd' as root"]);
-    expect(&verdict, "attached", 0, &["device /dev/nbd0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"]);
+    expect(
+        &verdict,
+        "attached",
+        0,
+        &["device /dev/nbd0", "/dev/softroc/data", "/dev/disk/by-id/softroc-"],
+    );
     expect(&verdict, "twice", 0, &["'data' is attached as /dev/nbd0 already"]);
     expect(&verdict, "other", 3, &["'data' is attached as /dev/nbd0 already, read-write"]);
     for (name, target) in [
@@ -165,10 +184,16 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     }
     let state = |name: &str| verdict.of("STATE", name).unwrap_or_default().trim().to_owned();
     assert_eq!(state("idle"), "/dev/nbd0 data connected read-write /dev/softroc/data -");
-    assert_eq!(state("mounted-nbd"), "/dev/nbd0 data connected read-write /dev/softroc/data mounted at /mnt");
+    assert_eq!(
+        state("mounted-nbd"),
+        "/dev/nbd0 data connected read-write /dev/softroc/data mounted at /mnt"
+    );
     assert_eq!(state("wished"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
     assert_eq!(state("started"), "/dev/nbd0 data connected read-only /dev/softroc/data -");
-    assert!(state("orphan").starts_with("/dev/nbd0 ") && state("orphan").contains(" waiting read-only "));
+    assert!(
+        state("orphan").starts_with("/dev/nbd0 ")
+            && state("orphan").contains(" waiting read-only ")
+    );
     expect(&verdict, "mkfs", 0, &[]);
     // Two writers, two files each, over a kill and over a restart: no error, no lost data.
     let stories = if has_ublk(&verdict) { 2 } else { 1 };
@@ -180,7 +205,12 @@ fn a_mounted_file_system_survives_the_death_of_the_controller() {
     );
     assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
     expect(&verdict, "delete", 3, &["'data' is used by /dev/nbd0"]);
-    expect(&verdict, "busy-nbd", 3, &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"]);
+    expect(
+        &verdict,
+        "busy-nbd",
+        3,
+        &["/dev/nbd0 is in use: mounted at /mnt; first run 'umount /mnt'"],
+    );
     expect(&verdict, "fsck-nbd", 0, &[]);
     expect(&verdict, "detach", 0, &["Done."]);
     expect(&verdict, "none", 4, &["'data' is not attached"]);
@@ -213,7 +243,11 @@ fn a_machine_that_lets_nobody_make_disks_says_what_to_do() {
         code => {
             assert_eq!(code, 3, "{}", attached.stderr);
             let says_what_to_do = ["modprobe nbd", "sudo softroc serve", "AF_NETLINK"];
-            assert!(says_what_to_do.iter().any(|what| attached.stderr.contains(what)), "{}", attached.stderr);
+            assert!(
+                says_what_to_do.iter().any(|what| attached.stderr.contains(what)),
+                "{}",
+                attached.stderr
+            );
         }
     }
 }

@@ -221,7 +221,9 @@ fn is_long() -> bool {
 fn drives(folder: &Folder, sizes_mib: &[u64]) -> Vec<PathBuf> {
     let drive = |(number, size): (usize, &u64)| {
         let path = folder.0.join(format!("{number}.img"));
-        std::fs::File::create(&path).and_then(|file| file.set_len(size << 20)).expect("a sparse file");
+        std::fs::File::create(&path)
+            .and_then(|file| file.set_len(size << 20))
+            .expect("a sparse file");
         path
     };
     sizes_mib.iter().enumerate().map(drive).collect()
@@ -241,8 +243,9 @@ fn boot(
     programs.iter().for_each(|program| guest.give_program(program, folder));
     let (volume, more) = names.split_at(members);
     let (volume, spares, state) = (volume.join(" "), more[..2].join(" "), &more[2]);
-    guest.script +=
-        &format!("DRIVES=\"{volume}\"\nSPARES=\"{spares}\"\nSTATE=\"{state}\"\n{FIO}{BEGIN}{script}");
+    guest.script += &format!(
+        "DRIVES=\"{volume}\"\nSPARES=\"{spares}\"\nSTATE=\"{state}\"\n{FIO}{BEGIN}{script}"
+    );
     // It takes long: print the progress.
     Some(guest.run_with(|line| println!("{line}")))
 }
@@ -264,24 +267,38 @@ fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
     let drives = drives(&folder, &[256, 256, 256, 256, 256, 128]);
     let Some(verdict) = boot(&folder, &drives, (3, FIRST), &[]) else { return };
     for way in ["nbd", "ublk"] {
-        let of = |what: &[&str]| what.iter().map(|what| format!("{what}-{way}")).collect::<Vec<_>>();
+        let of =
+            |what: &[&str]| what.iter().map(|what| format!("{what}-{way}")).collect::<Vec<_>>();
         let good = of(&[
-            "attached", "md", "md-write", "md-stop", "pv", "vg", "lv", "lv-write", "lv-stop", "mkfs",
-            "mount", "replaced", "trim", "umount", "repair", "detached",
+            "attached", "md", "md-write", "md-stop", "pv", "vg", "lv", "lv-write", "lv-stop",
+            "mkfs", "mount", "replaced", "trim", "umount", "repair", "detached",
         ]);
         succeeds(&verdict, &good.iter().map(String::as_str).collect::<Vec<_>>());
         for (busy, holder) in [("md-busy", "part of /dev/md9"), ("lv-busy", "part of /dev/dm-")] {
             let said = verdict.of("SAID", &format!("{busy}-{way}")).unwrap_or_default();
-            assert!(said.starts_with("3 ") && said.contains(holder), "{busy} {said}\n{}", verdict.0);
+            assert!(
+                said.starts_with("3 ") && said.contains(holder),
+                "{busy} {said}\n{}",
+                verdict.0
+            );
         }
         verdict.expect("OPTIMAL", way, "yes");
         for same in ["md", "lv"] {
-            assert!(verdict.0.contains(&format!("SAME {same}-{way}\n")), "{same} {way}\n{}", verdict.0);
+            assert!(
+                verdict.0.contains(&format!("SAME {same}-{way}\n")),
+                "{same} {way}\n{}",
+                verdict.0
+            );
         }
     }
     // Fio ran until after the replacement of the drive, and verified each block.
     for line in ["BUSY fio 1", "FIO ended 0"] {
-        assert_eq!(verdict.0.lines().filter(|said| *said == line).count(), 2, "{line}\n{}", verdict.0);
+        assert_eq!(
+            verdict.0.lines().filter(|said| *said == line).count(),
+            2,
+            "{line}\n{}",
+            verdict.0
+        );
     }
     succeeds(&verdict, &["mkfs-last", "mount-last", "umount-last", "umount-state"]);
     verdict.expect("PANICS", "first", "0");
@@ -291,7 +308,10 @@ fn what_administrators_put_on_a_disk_bears_kills_pulled_drives_and_a_reboot() {
     assert!(verdict.0.contains("SAME after-reboot"), "{}", verdict.0);
     verdict.expect("PANICS", "second", "0");
     let state = verdict.of("STATE", "reboot").unwrap_or_default();
-    assert!(state.contains("data connected read-write /dev/softroc/data mounted at /mnt"), "{state}");
+    assert!(
+        state.contains("data connected read-write /dev/softroc/data mounted at /mnt"),
+        "{state}"
+    );
 }
 
 #[test]
@@ -309,8 +329,8 @@ fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
     succeeds(
         &verdict,
         &[
-            "attached", "mkfs", "mount", "migrate", "slow", "fast", "resize", "umount", "fsck", "detached",
-            "assemble",
+            "attached", "mkfs", "mount", "migrate", "slow", "fast", "resize", "umount", "fsck",
+            "detached", "assemble",
         ],
     );
     for when in ["after-kill", "after-pull"] {
@@ -323,7 +343,8 @@ fn a_file_system_grows_with_its_volume_and_linux_md_reads_what_comes_of_it() {
     let [before, after] = sectors[..] else { panic!("{}", verdict.0) };
     assert!(after >= before / 3 * 4, "{before} sectors, and then {after}");
     let blocks = verdict.0.lines().find_map(|line| line.strip_prefix("DF ")).unwrap_or_default();
-    let blocks: u64 = blocks.split_whitespace().nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
+    let blocks: u64 =
+        blocks.split_whitespace().nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(blocks > before / 2, "{blocks} KiB in the file system: it has grown\n{}", verdict.0);
     verdict.expect("PANICS", "grows", "0");
     // The pulled drive is missing.
@@ -355,7 +376,11 @@ fn what_a_request_costs_the_controller_is_counted() {
         // Idle volumes cost nothing.
         for work in ["randread-1", "randread-16", "randwrite-1", "randwrite-16"] {
             let count = cost(&format!("{way}-{work}"));
-            assert!(count.is_some_and(|count| count > 1_000), "{way} {work}: {count:?}\n{}", verdict.0);
+            assert!(
+                count.is_some_and(|count| count > 1_000),
+                "{way} {work}: {count:?}\n{}",
+                verdict.0
+            );
         }
     }
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// A short measurement of a target that completes at once.
 fn measure(folder: &Folder, name: &str, extra: &[&str]) -> Answer {
     let state = folder.file("state");
-    let mut arguments = vec!["--state", &state, "bench", "null:64M", "--profile", "database", "--name", name];
+    let mut arguments =
+        vec!["--state", &state, "bench", "null:64M", "--profile", "database", "--name", name];
     arguments.extend([
         "--outstanding",
         "1,4",
@@ -45,15 +46,25 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
     measure(&folder, "second", &[]).ok();
     measure(&folder, "not stored", &["--no-save"]).ok();
     let runs = json(kept(&folder, &["list", "--json"]));
-    let names: Vec<&str> =
-        runs["runs"].as_array().expect("runs").iter().filter_map(|run| run["name"].as_str()).collect();
+    let names: Vec<&str> = runs["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .filter_map(|run| run["name"].as_str())
+        .collect();
     assert_eq!(names, ["first", "second"]);
-    assert_eq!((&runs["runs"][0]["state"], &runs["runs"][0]["rows"]), (&"complete".into(), &2.into()));
+    assert_eq!(
+        (&runs["runs"][0]["state"], &runs["runs"][0]["rows"]),
+        (&"complete".into(), &2.into())
+    );
     let shown = json(kept(&folder, &["show", "first", "--json"]));
     assert_eq!(shown["rows"][1]["outstanding"], 4);
     assert!(shown["environment"]["kernel"].is_string() && shown["rows"][0]["detail"].is_null());
     let compared = json(kept(&folder, &["compare", "first", "second", "--json"]));
-    assert_eq!(compared["comparisons"][0]["profiles"][0]["points"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        compared["comparisons"][0]["profiles"][0]["points"].as_array().map(Vec::len),
+        Some(2)
+    );
     // A result file can be used like a stored run.
     kept(&folder, &["merge", "second", &first, "--name", "both"]).ok();
     let both = json(kept(&folder, &["show", "both", "--json"]));
@@ -61,8 +72,13 @@ fn measurements_are_kept_shown_compared_joined_and_exported() {
     let second = json(kept(&folder, &["show", "second", "--json"]));
     assert_eq!(ios(&both), ios(&shown) + ios(&second));
     assert_eq!(both["rows"][0]["outstanding"], 2);
-    let [html, svg, png, iometer] = ["r.html", "p.svg", "p.png", "r.csv"].map(|name| folder.file(name));
-    kept(&folder, &["export", "first", "second", "--html", &html, "--svg", &svg, "--iometer", &iometer]).ok();
+    let [html, svg, png, iometer] =
+        ["r.html", "p.svg", "p.png", "r.csv"].map(|name| folder.file(name));
+    kept(
+        &folder,
+        &["export", "first", "second", "--html", &html, "--svg", &svg, "--iometer", &iometer],
+    )
+    .ok();
     let read = |path: &str| std::fs::read_to_string(path).expect("a file that was written");
     assert!(read(&html).contains("Compared with first") && read(&svg).starts_with("<svg "));
     assert!(read(&iometer).contains("'Results\r\n'Target Type,"));
@@ -85,7 +101,16 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     let (report, stopped) = (folder.file("report.html"), folder.file("report.stopped.html"));
     std::fs::write(&report, "finished").expect("a report from before");
     let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
-        .args(["--state", &state, "bench", "null:64M", "--profile", "database", "--outstanding", "1,2"])
+        .args([
+            "--state",
+            &state,
+            "bench",
+            "null:64M",
+            "--profile",
+            "database",
+            "--outstanding",
+            "1,2",
+        ])
         .args(["--runtime", "10m", "--ramp", "1ms", "--seed", "42", "--html", &report])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -103,15 +128,31 @@ fn an_interrupt_ends_a_measurement_with_what_was_measured_so_far() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("the measurement of 'null:64M' was stopped"), "{said}");
-    assert_eq!(std::fs::read_to_string(&report).expect("the report"), "finished", "it stays as it was");
-    assert!(said.contains("report.html is unchanged") && said.contains("report.stopped.html"), "{said}");
+    assert_eq!(
+        std::fs::read_to_string(&report).expect("the report"),
+        "finished",
+        "it stays as it was"
+    );
+    assert!(
+        said.contains("report.html is unchanged") && said.contains("report.stopped.html"),
+        "{said}"
+    );
     let page = std::fs::read_to_string(stopped).expect("the partial report");
     assert!(page.contains("<dt>Seed</dt><dd>42</dd>"), "the seed is on it");
-    assert!(page.contains("bench null:64M --profile database --outstanding 1,2"), "the command line too");
-    assert!(page.contains("[[workload]]") && page.contains("read IO/s"), "and profiles, and both directions");
+    assert!(
+        page.contains("bench null:64M --profile database --outstanding 1,2"),
+        "the command line too"
+    );
+    assert!(
+        page.contains("[[workload]]") && page.contains("read IO/s"),
+        "and profiles, and both directions"
+    );
     assert!(String::from_utf8_lossy(&output.stdout).contains("database"), "the row is shown");
     let runs = json(kept(&folder, &["list", "--json"]));
-    assert_eq!((&runs["runs"][0]["state"], &runs["runs"][0]["rows"]), (&"stopped".into(), &1.into()));
+    assert_eq!(
+        (&runs["runs"][0]["state"], &runs["runs"][0]["rows"]),
+        (&"stopped".into(), &1.into())
+    );
 }
 
 /// Measures a new file with --verify while another thread keeps overwriting block 10.
@@ -119,7 +160,16 @@ fn verify_beside_somebody_who_writes(folder: &Folder, profile: &str) -> Answer {
     let (state, target) = (folder.file("state"), folder.file("target.img"));
     std::fs::write(&target, vec![0; 1 << 20]).expect("a file");
     let child = Command::new(env!("CARGO_BIN_EXE_softroc"))
-        .args(["--state", &state, "bench", &target, "--verify", "--destroy-data", "--profile", profile])
+        .args([
+            "--state",
+            &state,
+            "bench",
+            &target,
+            "--verify",
+            "--destroy-data",
+            "--profile",
+            profile,
+        ])
         .args(["--outstanding", "4", "--runtime", "1s", "--ramp", "0s", "--confidence", "none"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -146,8 +196,10 @@ fn verify_beside_somebody_who_writes(folder: &Folder, profile: &str) -> Answer {
 }
 
 #[test]
-fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_should_hold_and_what_it_does() {
-    let wrong = ", but holds something that this run did not write; it begins with ee ee ee ee ee ee ee ee";
+fn a_target_that_returns_wrong_data_fails_the_command_with_the_block_what_it_should_hold_and_what_it_does()
+ {
+    let wrong =
+        ", but holds something that this run did not write; it begins with ee ee ee ee ee ee ee ee";
     // One error is found during the profile, the other by reading back the written data.
     for (profile, begins) in [
         ("random,50%read,4K", "softroc: the measurement of '"),
@@ -178,7 +230,10 @@ fn what_cannot_be_done_is_said() {
         (&["compare", "/nowhere/a.json"], "/nowhere/a.json is not a results file"),
         (&["null:64M", "--plot", "pie"], "'pie' is not a plot; expected best-iops"),
         (&["null:64M", "--confidence", "some"], "'some' is not a confidence; expected percent"),
-        (&["null:64M", "--precondition", "much"], "'much' is not a preconditioning; expected none, snia"),
+        (
+            &["null:64M", "--precondition", "much"],
+            "'much' is not a preconditioning; expected none, snia",
+        ),
         (
             &["null:64M", "--runtime", "10s", "--max-runtime", "1s"],
             "at most 1 s is less than the run time of 10 s",
@@ -197,8 +252,14 @@ fn what_cannot_be_done_is_said() {
             "the profile of --plot latency:streaming is not measured; give one of database",
         ),
         (&["null:64M", "null:64M"], "'null:64M' is given twice"),
-        (&["/nowhere/t.img"], "there is no file or device /nowhere/t.img; give another target, or create"),
-        (&["null:64M", "--profile", "database,hot=90%:4G"], "has 4 GiB, more than the area's 64 MiB"),
+        (
+            &["/nowhere/t.img"],
+            "there is no file or device /nowhere/t.img; give another target, or create",
+        ),
+        (
+            &["null:64M", "--profile", "database,hot=90%:4G"],
+            "has 4 GiB, more than the area's 64 MiB",
+        ),
     ] {
         let sentence = kept(&folder, arguments).refused();
         assert!(sentence.contains(words), "{arguments:?}: {sentence}");
@@ -213,13 +274,18 @@ fn nothing_is_measured_before_every_target_can_be_and_no_test_file_is_left_behin
     let (new, other) = (folder.file("new.img"), folder.file("other.img"));
     std::fs::write(&other, vec![7; 1 << 20]).expect("a file");
     // The second target has data that a profile would overwrite.
-    let sentence = kept(&folder, &[&new, &other, "--create", "1M", "--profile", "database"]).refused();
+    let sentence =
+        kept(&folder, &[&new, &other, "--create", "1M", "--profile", "database"]).refused();
     assert!(sentence.contains("holds data that is not from an earlier run"), "{sentence}");
     assert!(!std::path::Path::new(&new).exists() && !folder.0.join("state").exists());
     assert!(std::fs::read(&other).expect("the file") == vec![7; 1 << 20]);
     let sentence = kept(&folder, &[&other, "--create", "2M", "--profile", "streaming"]).refused();
-    assert!(sentence.contains("exists already and has 1 MiB, not the 2 MiB of --create"), "{sentence}");
-    let sentence = kept(&folder, &[&other, "--json-file", &other, "--profile", "streaming"]).refused();
+    assert!(
+        sentence.contains("exists already and has 1 MiB, not the 2 MiB of --create"),
+        "{sentence}"
+    );
+    let sentence =
+        kept(&folder, &[&other, "--json-file", &other, "--profile", "streaming"]).refused();
     assert!(sentence.contains("this is the target itself"), "{sentence}");
 }
 
@@ -242,7 +308,8 @@ fn without_a_state_folder_results_are_kept_for_the_user_and_the_place_is_said() 
     // Without a named profile, the profiles of the workload file are measured; a ramp of zero is
     // possible.
     let job = folder.file("job.fio");
-    std::fs::write(&job, "[mail]\nrw=randread\nbs=8k\niodepth=2\nsize=1m\nnorandommap\n").expect("a job");
+    std::fs::write(&job, "[mail]\nrw=randread\nbs=8k\niodepth=2\nsize=1m\nnorandommap\n")
+        .expect("a job");
     let said = bench(&[
         "null:64M",
         "--workload-file",
@@ -303,9 +370,11 @@ fn a_job_file_of_fio_is_measured_for_its_own_time() {
     let (job, workloads) = (folder.file("nightly.fio"), folder.file("nightly.toml"));
     // UTF-8 with a byte order mark, CRLF, an included file, a variable, and a job that cannot be
     // imported.
-    let text = "\u{FEFF}[global]\r\ninclude depth.fio\r\nruntime=${SECONDS}\r\ntime_based\r\n[reads]\r\nrw=randread\r\n[trims]\r\nrw=trim\r\n";
+    let text = "\u{FEFF}[global]\r\ninclude depth.fio\r\n\
+        runtime=${SECONDS}\r\ntime_based\r\n[reads]\r\nrw=randread\r\n[trims]\r\nrw=trim\r\n";
     std::fs::write(&job, text).expect("a job file");
-    std::fs::write(folder.file("depth.fio"), "ioengine=libaio\niodepth=3 # deep\n").expect("its other file");
+    std::fs::write(folder.file("depth.fio"), "ioengine=libaio\niodepth=3 # deep\n")
+        .expect("its other file");
     let import = |seconds: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
         command.args(["bench", "import", &job, "--to", &workloads]).env_remove("SECONDS");
@@ -315,7 +384,8 @@ fn a_job_file_of_fio_is_measured_for_its_own_time() {
     };
     let (done, said) = import(None);
     assert!(
-        !done && said.contains("the environment variable SECONDS of 'runtime=${SECONDS}' is not set"),
+        !done
+            && said.contains("the environment variable SECONDS of 'runtime=${SECONDS}' is not set"),
         "{said}"
     );
     let (done, said) = import(Some("1"));

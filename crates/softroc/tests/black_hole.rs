@@ -111,7 +111,8 @@ impl Drop for Hanging {
         for child in &self.running {
             let _ = Command::new("kill").args(["-CONT", &child.id().to_string()]).status();
         }
-        let _ = Command::new("fusermount3").args(["-u", "-z", &self.folder.file("mounted")]).status();
+        let _ =
+            Command::new("fusermount3").args(["-u", "-z", &self.folder.file("mounted")]).status();
         for child in &mut self.running {
             let _ = child.kill();
             let _ = child.wait();
@@ -179,7 +180,10 @@ fn every_command_answers(controller: &Controller, remote: &str, device: &str, ot
         &["task", "list"],
     ] {
         let answer = within(&words.join(" "), COMMAND, || controller.softroc(words));
-        println!("  {}", answer.stdout.lines().chain(answer.stderr.lines()).next().unwrap_or_default());
+        println!(
+            "  {}",
+            answer.stdout.lines().chain(answer.stderr.lines()).next().unwrap_or_default()
+        );
     }
 }
 
@@ -218,12 +222,18 @@ fn what_hangs_for_ever_holds_up_nothing_else() {
     every_command_answers(&controller, &remote, &device, &format!("nbd://{address}/another"));
     // The hanging half might have newer data: an operator decides to start without it.
     for name in ["remote", "device"] {
-        until("it is served", || controller.softroc(&["volume", "start", name, "--degraded"]).code == 0);
+        until("it is served", || {
+            controller.softroc(&["volume", "start", name, "--degraded"]).code == 0
+        });
         reads_back(&controller, name);
     }
     reads_back(&controller, "local");
     let pid = controller.pid();
     within("SIGTERM ends it", Duration::from_secs(10), || controller.stop());
     assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists(), "its process is gone");
-    assert_ne!(softroc(&["volume", "list", "--state", &controller.state()]).code, 0, "nothing serves it");
+    assert_ne!(
+        softroc(&["volume", "list", "--state", &controller.state()]).code,
+        0,
+        "nothing serves it"
+    );
 }

@@ -79,7 +79,8 @@ fn cache(controller: &Controller, field: &str) -> u64 {
 /// The memory files of a controller in a folder.
 fn memory_files(memory: &Folder) -> Vec<std::path::PathBuf> {
     let folders = std::fs::read_dir(&memory.0).into_iter().flatten().flatten();
-    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    let files =
+        folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
     files.map(|file| file.path()).collect()
 }
 
@@ -146,8 +147,10 @@ fn flushes_are_answered_from_memory_only_by_a_volume_that_was_made_so_with_a_yes
     assert!(refused.contains("power cut") && refused.contains("--yes"), "{refused}");
     expect_mode(&controller, "write-through", "write-through");
     let (drives, more) = (controller.folder.file("d0.img"), controller.folder.file("d1.img"));
-    let create = ["volume", "create", "more", "--level", "raid1", "--write-mode", "always-write-back"];
-    let refused = controller.softroc(&[&create[..], &["--drives", &drives, &more]].concat()).refused();
+    let create =
+        ["volume", "create", "more", "--level", "raid1", "--write-mode", "always-write-back"];
+    let refused =
+        controller.softroc(&[&create[..], &["--drives", &drives, &more]].concat()).refused();
     assert!(refused.contains("power cut"), "{refused}");
     controller.softroc(&[&ask[..], &["--yes"]].concat()).ok();
     let said = controller.softroc(&["volume", "show", "data"]).ok();
@@ -181,7 +184,10 @@ fn a_write_is_answered_while_a_drive_stands_still_and_is_there_after_a_kill() {
     // No drive can have these writes, as one of three hangs.
     assert_eq!(cache(&controller, "dirty_bytes"), 2 * PIECE as u64);
     let said = controller.softroc(&["volume", "show", "data", "--all"]).ok();
-    assert!(said.contains("128 KiB dirty; 2 writes acknowledged from the cache, 0 read hits, "), "{said}");
+    assert!(
+        said.contains("128 KiB dirty; 2 writes acknowledged from the cache, 0 read hits, "),
+        "{said}"
+    );
     assert!(writer.read(0, PIECE).expect("it is readable") == piece(1, 0));
     until("a hit is shown", || cache(&controller, "hits") > 0);
     controller.kill_9();
@@ -217,9 +223,17 @@ fn what_cannot_be_written_is_pinned_and_stands_out() {
     let said = controller.softroc(&["volume", "show", "data", "--check"]);
     assert_eq!(said.code, 1, "{}", said.stdout);
     let reason = "cannot be written to its drives now";
-    assert!(said.stdout.contains(" preserved); ") && said.stdout.contains(reason), "{}", said.stdout);
+    assert!(
+        said.stdout.contains(" preserved); ") && said.stdout.contains(reason),
+        "{}",
+        said.stdout
+    );
     let flush = controller.softroc(&["volume", "flush", "data"]);
-    assert!(flush.code == 1 && flush.stderr.contains("not all dirty data of 'data'"), "{}", flush.stderr);
+    assert!(
+        flush.code == 1 && flush.stderr.contains("not all dirty data of 'data'"),
+        "{}",
+        flush.stderr
+    );
     for number in 0..8 {
         let found = writer.read((number * PIECE) as u64, PIECE).expect("it is readable");
         assert!(found == piece(1, number), "piece {number} differs");
@@ -232,7 +246,10 @@ fn what_cannot_be_written_is_pinned_and_stands_out() {
     assert!(why.contains("only in the cache") && why.contains("do not delete"), "{why}");
     let bytes = units::ByteCount(dirty).to_string();
     let refused = controller.softroc(&["log", "discard", "data", "--yes"]).refused();
-    assert!(refused.contains(&format!("the cache has {bytes}")) && refused.contains("--cache"), "{refused}");
+    assert!(
+        refused.contains(&format!("the cache has {bytes}")) && refused.contains("--cache"),
+        "{refused}"
+    );
     let asked = controller.softroc(&["log", "discard", "data", "--cache"]).refused();
     assert!(asked.contains("data of 'data'; lost: ") && asked.contains("bytes 0 to "), "{asked}");
     // The missing drive may have the flag; the other drives do not.
@@ -259,11 +276,17 @@ fn memory_that_was_deleted_after_a_kill_is_missed_and_a_stop_leaves_none() {
     let show = controller.show("data");
     let why = show["reasons"].to_string();
     assert_eq!(show["state"], "offline", "{why}");
-    assert!(why.contains("another 'softroc serve'") && why.contains("log discard data --yes"), "{why}");
+    assert!(
+        why.contains("another 'softroc serve'") && why.contains("log discard data --yes"),
+        "{why}"
+    );
     let refused = controller.softroc(&["volume", "start", "data"]).refused();
     assert!(refused.contains("--cache-folder"), "{refused}");
     let refused = controller.softroc(&["log", "discard", "data"]).refused();
-    assert!(refused.contains("data of 'data'; lost: ") && refused.contains("blocks of 4 KiB"), "{refused}");
+    assert!(
+        refused.contains("data of 'data'; lost: ") && refused.contains("blocks of 4 KiB"),
+        "{refused}"
+    );
     assert!(refused.contains("--yes"), "{refused}");
     let said = controller.softroc(&["log", "discard", "data", "--yes"]).ok();
     assert!(said.contains("its amount is unknown"), "{said}");
@@ -344,7 +367,11 @@ fn a_cache_that_is_too_small_to_be_any_use_is_refused() {
     let folder = Folder::new("tiny-cache");
     let answer = softroc(&["serve", "--cache", "64K", "--state", &folder.file("state")]);
     assert_eq!(answer.code, 2, "{}", answer.stderr);
-    assert!(answer.stderr.contains("64 KiB") && answer.stderr.contains("--cache 0"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("64 KiB") && answer.stderr.contains("--cache 0"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]
@@ -354,9 +381,20 @@ fn explain_tells_what_the_cache_has_and_what_it_will_do() {
     let explain = || controller.softroc(&["explain", "cache", "--volume", "data"]).ok();
     let said = explain();
     assert!(said.starts_with("'data' is write-through, no-read-ahead, direct."), "{said}");
-    assert!(said.contains("nothing is dirty") && said.contains("no clean data is cached"), "{said}");
+    assert!(
+        said.contains("nothing is dirty") && said.contains("no clean data is cached"),
+        "{said}"
+    );
     controller
-        .softroc(&["volume", "set", "data", "--write-mode", "write-back", "--read-mode", "read-ahead"])
+        .softroc(&[
+            "volume",
+            "set",
+            "data",
+            "--write-mode",
+            "write-back",
+            "--read-mode",
+            "read-ahead",
+        ])
         .ok();
     controller.softroc(&["volume", "set", "data", "--cache-mode", "cached"]).ok();
     let said = explain();
@@ -381,13 +419,17 @@ fn explain_tells_what_the_cache_has_and_what_it_will_do() {
 fn explain_says_that_a_write_is_absorbed() {
     let Some((controller, _memory)) = cached("wb-explain") else { return };
     controller.volume("data", "raid5", 3);
-    let explain =
-        |operation: &str| controller.softroc(&["explain", "--volume", "data", operation, "8K@1M"]).ok();
+    let explain = |operation: &str| {
+        controller.softroc(&["explain", "--volume", "data", operation, "8K@1M"]).ok()
+    };
     let plan = explain("write");
     assert!(!plan.contains("acknowledged from"), "{plan}");
     controller.softroc(&["volume", "set", "data", "--write-mode", "write-back"]).ok();
     let said = explain("write");
-    assert!(said.starts_with("'data' is write-back: this write, without FUA, is acknowledged"), "{said}");
+    assert!(
+        said.starts_with("'data' is write-back: this write, without FUA, is acknowledged"),
+        "{said}"
+    );
     assert!(said.ends_with(&plan), "{said}");
     assert!(
         !explain("read").contains("acknowledged from")
@@ -395,7 +437,9 @@ fn explain_says_that_a_write_is_absorbed() {
     );
     let json = controller.json(&["explain", "--volume", "data", "write", "8K@1M"]);
     assert!(
-        json["explanation"]["cache"].as_str().is_some_and(|text| text.contains("acknowledged from")),
+        json["explanation"]["cache"]
+            .as_str()
+            .is_some_and(|text| text.contains("acknowledged from")),
         "{json}"
     );
 }

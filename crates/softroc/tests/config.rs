@@ -28,11 +28,19 @@ fn shown(controller: &Controller) -> Vec<(&'static str, Value)> {
 
 fn timeless(value: Value) -> Value {
     // `must_change` belongs to the password, which is not saved.
-    let passing =
-        ["revision", "array_revision", "generation", "cache", "health", "must_change", "dirty_regions"];
+    let passing = [
+        "revision",
+        "array_revision",
+        "generation",
+        "cache",
+        "health",
+        "must_change",
+        "dirty_regions",
+    ];
     match value {
         Value::Object(fields) => {
-            let is_lasting = |name: &String| !name.ends_with("_unix_s") && !passing.contains(&name.as_str());
+            let is_lasting =
+                |name: &String| !name.ends_with("_unix_s") && !passing.contains(&name.as_str());
             let fields = fields.into_iter().filter(|(name, _)| is_lasting(name));
             Value::Object(fields.map(|(name, value)| (name, timeless(value))).collect())
         }
@@ -53,14 +61,18 @@ fn configured(controller: &Controller) -> Vec<String> {
     controller.create("gone", "raid0", &drives[..2]).ok();
     softroc("volume delete gone --yes");
     softroc(&format!("drive forget {}", drives[8]));
-    let mut create = vec!["volume", "create", "data", "--level", "raid5", "--size", "8M", "--drives"];
+    let mut create =
+        vec!["volume", "create", "data", "--level", "raid5", "--size", "8M", "--drives"];
     create.extend(drives[..3].iter().map(String::as_str));
     controller.softroc(&create).ok();
     controller.create("beside", "raid0", &drives[..3]).ok();
     controller.create("pair", "raid1", &drives[3..5]).ok();
     softroc(&format!("spare add {}", drives[5]));
     softroc(&format!("spare add {} --for data", drives[6]));
-    softroc("volume set data --task-rate 60% --copyback off --read-mode read-ahead --start-degraded ask");
+    softroc(
+        "volume set data --task-rate 60% --copyback off --read-mode read-ahead --start-degraded \
+            ask",
+    );
     softroc("volume set pair --medium-error-limit 7 --cache-mode cached");
     softroc("task schedule check data --every 4w --at 03:30 --repair");
     softroc("task schedule patrol --every 2w");
@@ -106,7 +118,9 @@ fn a_lost_state_folder_loses_nothing_but_times() {
     }
     let found = differences(&controller, &file);
     let about = |what: &str| found.iter().any(|one| one["what"] == what);
-    for what in ["numbers", "number", "serial number", "check", "schedule", "channel", "role", "alarm"] {
+    for what in
+        ["numbers", "number", "serial number", "check", "schedule", "channel", "role", "alarm"]
+    {
         assert!(about(what), "{what} is named: {found:?}");
     }
     let told = controller.softroc(&["config", "restore", &file, "--yes"]).ok();
@@ -192,14 +206,16 @@ fn secrets_are_not_saved_and_are_named() {
     };
     shell("echo very-secret | softroc notify set hook http://127.0.0.1:9/told --secret-stdin");
     shell(
-        "echo also-secret | softroc notify set mail smtp://127.0.0.1:9 --from a@example.org --to b@example.org --user u --secret-stdin",
+        "echo also-secret | softroc notify set mail smtp://127.0.0.1:9 --from a@example.org --to \
+            b@example.org --user u --secret-stdin",
     );
     shell("echo 'third secret' | softroc account add ada --role operator --password-stdin");
     let file = controller.folder.file("saved.toml");
     controller.softroc(&["config", "save", "--output", &file]).ok();
     let text = std::fs::read_to_string(&file).expect("it was saved");
     for secret in ["secret", "argon2", "hash"] {
-        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("has_secret"));
+        let lines =
+            text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("has_secret"));
         assert!(lines.clone().all(|line| !line.contains(secret)), "{secret}: {text}");
     }
     lose_state(&mut controller);
@@ -243,6 +259,10 @@ fn a_file_that_is_none_is_refused_and_changes_nothing() {
     assert_eq!(controller.softroc(&["config", "restore", &missing, "--yes"]).code, 4);
     std::fs::write(&file, good.replace("alarm = true", "alarm = false")).expect("a file");
     let unasked = controller.softroc(&["config", "restore", &file]);
-    assert!(unasked.code == 3 && unasked.stderr.contains("Confirm with --yes"), "{}", unasked.stderr);
+    assert!(
+        unasked.code == 3 && unasked.stderr.contains("Confirm with --yes"),
+        "{}",
+        unasked.stderr
+    );
     assert!(controller.softroc(&["alarm", "show"]).ok().contains("on"), "nothing was changed");
 }

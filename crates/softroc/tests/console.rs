@@ -11,33 +11,54 @@ use common::{Controller, have, not_installed, run, until, until_long};
 use std::path::Path;
 use std::process::Command;
 
+fn without_a_session_only_the_form_is_shown(managed: &Managed) {
+    for path in [
+        "/",
+        "/console",
+        "/console/",
+        "/console/volume?of=data",
+        "/console/events.csv",
+        "/console/password",
+    ] {
+        let (status, body) = curl(managed, "nobody", "", path);
+        assert_eq!((status.as_str(), body.as_str()), ("303", ""), "{path}");
+    }
+    let (_, live) = curl(managed, "nobody", "", "/console/live/");
+    assert_eq!(live, "event: signed-out\ndata: sign in\n\n");
+}
+
+/// A sign-in form from another page lacks the cookie, or the token.
+fn forms_of_other_pages_and_wrong_passwords_are_rejected(managed: &Managed) {
+    let (_, page) = curl(managed, "other", "", "/console/sign-in");
+    let form = format!(
+        "-d token={} -d account=ada --data-urlencode 'password=secret of ada'",
+        token(&page)
+    );
+    for (who, form) in
+        [("nobody", form.as_str()), ("other", "-d account=ada -d 'password=secret of ada'")]
+    {
+        let (status, page) = curl(managed, who, form, "/console/sign-in");
+        assert!(status == "403" && page.contains("open the page again"), "{who}: {status} {page}");
+    }
+    let wrong = format!("-d token={} -d account=ada -d password=wrong", token(&page));
+    let (status, page) = curl(managed, "wrong", "", "/console/sign-in");
+    assert_eq!(status, "200");
+    let wrong = wrong.replace(between(&wrong, "token=", " "), token(&page));
+    let (status, page) = curl(managed, "wrong", &wrong, "/console/sign-in");
+    assert!(
+        status == "401" && page.contains("the name or the password is wrong"),
+        "{status} {page}"
+    );
+}
+
 #[test]
 fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
     if !have("curl") {
         return;
     }
     let managed = served("console-entrance");
-    for path in
-        ["/", "/console", "/console/", "/console/volume?of=data", "/console/events.csv", "/console/password"]
-    {
-        let (status, body) = curl(&managed, "nobody", "", path);
-        assert_eq!((status.as_str(), body.as_str()), ("303", ""), "{path}");
-    }
-    let (_, live) = curl(&managed, "nobody", "", "/console/live/");
-    assert_eq!(live, "event: signed-out\ndata: sign in\n\n");
-    // A sign-in form from another page: it lacks the cookie, or the token.
-    let (_, page) = curl(&managed, "other", "", "/console/sign-in");
-    let form = format!("-d token={} -d account=ada --data-urlencode 'password=secret of ada'", token(&page));
-    for (who, form) in [("nobody", form.as_str()), ("other", "-d account=ada -d 'password=secret of ada'")] {
-        let (status, page) = curl(&managed, who, form, "/console/sign-in");
-        assert!(status == "403" && page.contains("open the page again"), "{who}: {status} {page}");
-    }
-    let wrong = format!("-d token={} -d account=ada -d password=wrong", token(&page));
-    let (status, page) = curl(&managed, "wrong", "", "/console/sign-in");
-    assert_eq!(status, "200");
-    let wrong = wrong.replace(between(&wrong, "token=", " "), token(&page));
-    let (status, page) = curl(&managed, "wrong", &wrong, "/console/sign-in");
-    assert!(status == "401" && page.contains("the name or the password is wrong"), "{status} {page}");
+    without_a_session_only_the_form_is_shown(&managed);
+    forms_of_other_pages_and_wrong_passwords_are_rejected(&managed);
     assert_eq!(sign_in(&managed, "ada"), "303");
     let cookies = head(&managed, "ada").to_lowercase();
     let session = cookies.lines().find(|line| line.contains("softroc-session=")).expect("a cookie");
@@ -71,7 +92,10 @@ fn nobody_sees_or_does_anything_without_signing_in_and_no_other_page_can() {
     managed.controller.wait_optimal("data");
     // The cookie is valid for the console only.
     assert_eq!(curl(&managed, "ada", "", "/v1/info").0, "401");
-    assert_eq!(curl(&managed, "ada", &format!("-d token={}", token(&own)), "/console/sign-out").0, "303");
+    assert_eq!(
+        curl(&managed, "ada", &format!("-d token={}", token(&own)), "/console/sign-out").0,
+        "303"
+    );
     assert_eq!(curl(&managed, "ada", "", "/console/").0, "303");
 }
 
@@ -139,16 +163,21 @@ fn a_role_may_in_the_console_what_it_may_elsewhere() {
             // A measurement that names a volume may overwrite its data: that needs an
             // administrator.
             let word = if verb == "bench-run" { "" } else { of };
-            let form =
-                format!("-d token={token} -d verb={verb} -d of={of} -d word={word} -d policy=task-rate");
+            let form = format!(
+                "-d token={token} -d verb={verb} -d of={of} -d word={word} -d policy=task-rate"
+            );
             let (status, page) = curl(&managed, who, &form, "/console/do");
             assert_eq!(status == "403", rank < least, "{who} {verb}: {status}");
-            let says = format!("&#39; takes {}", if least == 1 { "operator" } else { "administrator" });
+            let says =
+                format!("&#39; takes {}", if least == 1 { "operator" } else { "administrator" });
             assert_eq!(page.contains(&says), rank < least, "{who} {verb}: {page}");
         }
     }
     let (_, page) = curl(&managed, "otto", "", "/console/volume?of=data");
-    let form = format!("-d token={} -d verb=check -d of=data -d back=/console/volume?of=data", token(&page));
+    let form = format!(
+        "-d token={} -d verb=check -d of=data -d back=/console/volume?of=data",
+        token(&page)
+    );
     assert_eq!(curl(&managed, "otto", &form, "/console/do").0, "303");
     assert!(head(&managed, "otto").contains("location: /console/volume?of=data&asked=check\r\n"));
     let events = managed.controller.softroc(&["events"]).ok();
@@ -164,14 +193,18 @@ fn a_page_is_small_and_asks_nobody_else() {
     let managed = served("console-size");
     sign_in(&managed, "ada");
     let mut bytes = 0;
-    for path in
-        ["/console/", "/console/assets/console.css", "/console/assets/console.js", "/console/assets/icon.svg"]
-    {
+    for path in [
+        "/console/",
+        "/console/assets/console.css",
+        "/console/assets/console.js",
+        "/console/assets/icon.svg",
+    ] {
         let (status, body) = curl(&managed, "ada", "", path);
         let head = head(&managed, "ada");
         assert_eq!(status, "200", "{path}");
         assert!(
-            head.contains("content-security-policy: default-src 'self'; ") && !head.contains("unsafe"),
+            head.contains("content-security-policy: default-src 'self'; ")
+                && !head.contains("unsafe"),
             "{head}"
         );
         assert!(head.contains("x-content-type-options: nosniff"), "{head}");
@@ -193,7 +226,8 @@ fn the_first_password_has_to_be_changed_first() {
     }
     let managed = managed("console-first", &[]);
     let (_, page) = curl(&managed, "admin", "", "/console/sign-in");
-    let form = format!("-d token={} -d account=admin -d 'password={}'", token(&page), managed.password);
+    let form =
+        format!("-d token={} -d account=admin -d 'password={}'", token(&page), managed.password);
     assert_eq!(curl(&managed, "admin", &form, "/console/sign-in").0, "303");
     for path in ["/console/", "/console/events"] {
         assert_eq!(curl(&managed, "admin", "", path).0, "303", "{path}");
@@ -202,8 +236,9 @@ fn the_first_password_has_to_be_changed_first() {
     let (_, live) = curl(&managed, "admin", "--max-time 5", "/console/live/");
     assert!(!live.contains("parts"), "no update yet: {live}");
     let page = curl(&managed, "admin", "", "/console/password").1;
-    let set =
-        |again: &str| format!("-d token={} -d 'password=a better one' -d 'again={again}'", token(&page));
+    let set = |again: &str| {
+        format!("-d token={} -d 'password=a better one' -d 'again={again}'", token(&page))
+    };
     assert_eq!(curl(&managed, "admin", &set("another one"), "/console/password").0, "400");
     assert_eq!(curl(&managed, "admin", &set("a better one"), "/console/password").0, "303");
     assert_eq!(curl(&managed, "admin", "", "/console/").0, "200");
@@ -212,7 +247,8 @@ fn the_first_password_has_to_be_changed_first() {
 #[test]
 fn an_open_page_is_told_what_happens() {
     let mut managed = served("console-live");
-    let Some(mut browser) = Browser::start(&managed.controller.folder.0.display().to_string()) else {
+    let Some(mut browser) = Browser::start(&managed.controller.folder.0.display().to_string())
+    else {
         return;
     };
     enter(&mut browser, &managed, "/console/");
@@ -238,11 +274,16 @@ fn an_open_page_is_told_what_happens() {
     managed.controller.arguments = vec!["--manage".to_owned(), format!("127.0.0.1:{port}")];
     managed.controller.start();
     managed.address = address(&managed.controller.log());
-    browser.until("!document.getElementById('stale').hidden && document.querySelector('#stale a') !== null");
+    browser.until(
+        "!document.getElementById('stale').hidden && document.querySelector('#stale a') !== null",
+    );
     let link = browser.script("document.querySelector('#stale a').getAttribute('href')");
     assert_eq!(link, "/console/sign-in?ended=yes&back=%2Fconsole%2Fvolume%3Fof%3Ddata");
     let said = browser.script("document.getElementById('stale').textContent");
-    assert!(said.as_str().is_some_and(|said| said.contains("when the controller restarts")), "{said}");
+    assert!(
+        said.as_str().is_some_and(|said| said.contains("when the controller restarts")),
+        "{said}"
+    );
     browser.go(&format!("{}{}", managed.address, link.as_str().expect("a link")));
     browser.until("document.body.textContent.includes('You are signed out. A session ends when')");
     enter(&mut browser, &managed, link.as_str().expect("a link"));
@@ -261,6 +302,23 @@ fn reach(browser: &mut Browser, what: &str) {
     panic!("'{what}' is not reached by keys alone");
 }
 
+/// The page can be left and reopened.
+fn a_working_drive_is_replaced_by_its_serial_number_only(browser: &mut Browser, managed: &Managed) {
+    let folder = &managed.controller.folder;
+    managed
+        .controller
+        .softroc(&["drive", "add", "--create", common::DRIVE, &folder.file("more.img")])
+        .ok();
+    browser.go(&format!("{}/console/replace?of=data:2", managed.address));
+    reach(browser, &format!("Replace data:2 by {}", folder.file("more.img")));
+    browser.press("Enter");
+    assert_eq!(browser.script("document.activeElement.name"), "word", "it has to be typed");
+    browser.enter("something else");
+    browser.press("Enter");
+    browser.until("document.title.startsWith('Refused')");
+    assert_eq!(managed.controller.show("data")["drives"][2]["name"], folder.file("d2.img"));
+}
+
 /// The whole procedure: a drive is pulled while a page is open, and replaced; without a mouse, and
 /// without a reload.
 #[test]
@@ -274,7 +332,8 @@ fn a_drive_is_replaced_by_keys_alone() {
     let asked = browser.asked_for().len();
     // The drive is pulled: its name is gone, and its open file is closed.
     std::fs::rename(folder.file("d1.img"), folder.file("away.img")).expect("it is moved");
-    let away = std::fs::File::options().write(true).open(folder.file("away.img")).expect("it is there");
+    let away =
+        std::fs::File::options().write(true).open(folder.file("away.img")).expect("it is there");
     away.set_len(0).expect("it is truncated");
     let mut host = Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
     until("a host is served without it", || {
@@ -292,7 +351,10 @@ fn a_drive_is_replaced_by_keys_alone() {
     browser.press("Enter");
     browser.until(&format!("document.title.includes('Replace a drive') && {live}"));
     assert_eq!(browser.script("document.querySelector('h1').textContent"), "Replace drive data:1");
-    assert_eq!(browser.script("document.querySelector('#given h2').textContent"), "Insert the new drive");
+    assert_eq!(
+        browser.script("document.querySelector('#given h2').textContent"),
+        "Insert the new drive"
+    );
     // A new drive is added, and shown at once.
     let (asked, new) = (browser.asked_for().len(), folder.file("new.img"));
     managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &new]).ok();
@@ -306,23 +368,17 @@ fn a_drive_is_replaced_by_keys_alone() {
     reach(&mut browser, &button);
     browser.press("Enter");
     browser.until(&format!("location.search.includes('asked=replace') && {live}"));
-    browser
-        .until("document.getElementById('replace').textContent.includes('Done: the new drive is complete')");
+    browser.until(
+        "document.getElementById('replace').textContent.includes('Done: the new drive is \
+            complete')",
+    );
     managed.controller.wait_optimal("data");
     assert_eq!(managed.controller.show("data")["drives"][1]["name"], new);
-    // The page can be left and reopened; a working drive is replaced by entering its serial number.
-    managed.controller.softroc(&["drive", "add", "--create", common::DRIVE, &folder.file("more.img")]).ok();
-    browser.go(&format!("{}/console/replace?of=data:2", managed.address));
-    reach(&mut browser, &format!("Replace data:2 by {}", folder.file("more.img")));
-    browser.press("Enter");
-    assert_eq!(browser.script("document.activeElement.name"), "word", "it has to be typed");
-    browser.enter("something else");
-    browser.press("Enter");
-    browser.until("document.title.startsWith('Refused')");
-    assert_eq!(managed.controller.show("data")["drives"][2]["name"], folder.file("d2.img"));
+    a_working_drive_is_replaced_by_its_serial_number_only(&mut browser, &managed);
     let complaints = browser.complaints();
     // The response to the typed text is 400; the browser complains about it.
-    let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("console/do")).collect();
+    let complaints: Vec<&String> =
+        complaints.iter().filter(|one| !one.contains("console/do")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
@@ -370,7 +426,8 @@ fn a_controller_is_kept_in_order_from_its_pages() {
     let managed = served("console-upkeep");
     sign_in(&managed, "ada");
     let token = token(&curl(&managed, "ada", "", "/console/maintenance").1).to_owned();
-    let (status, page) = ask(&managed, "ada", &token, "-d verb=account-add -d name=eve -d role=operator");
+    let (status, page) =
+        ask(&managed, "ada", &token, "-d verb=account-add -d name=eve -d role=operator");
     assert_eq!(status, "200", "{page}");
     let password = between(&page, "first sign-in: ", "<").to_owned();
     let (_, page) = curl(&managed, "ada", "", "/console/maintenance");
@@ -434,7 +491,8 @@ fn what_drives_hold_and_what_is_worth_knowing_is_said() {
         .ok();
     let (_, page) = curl(&managed, "ada", "", "/console/volume?of=one");
     assert!(page.contains("Policies of the array apply to all its volumes: one, two."), "{page}");
-    let set = "-d verb=policy -d of=one -d policy=task-rate -d value=40 -d back=/console/volume?of=one";
+    let set =
+        "-d verb=policy -d of=one -d policy=task-rate -d value=40 -d back=/console/volume?of=one";
     assert_eq!(ask(&managed, "ada", token(&page), set).0, "303");
     let next = || curl(&managed, "ada", "", "/console/volume?of=one&asked=policy").1;
     let page = next();
@@ -457,7 +515,8 @@ fn violations(browser: &mut Browser) -> serde_json::Value {
     browser.script(
         "axe.run().then((found) => found.violations \
            .filter((one) => ['serious', 'critical'].includes(one.impact)) \
-           .map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; ')))",
+           .map((one) => one.id + ': ' + \
+           one.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; ')))",
     )
 }
 
@@ -502,17 +561,25 @@ fn compare(managed: &Managed, volume: &str) {
 
 /// All pages with all their parts. `new`: unused drives, as in an address.
 fn pages(managed: &Managed, new: &str) -> Vec<(&'static str, String)> {
-    let drive =
-        managed.controller.show("data")["drives"][1]["name"].as_str().expect("a name").replace('/', "%2F");
+    let drive = managed.controller.show("data")["drives"][1]["name"]
+        .as_str()
+        .expect("a name")
+        .replace('/', "%2F");
     vec![
         ("overview", "/console/".to_owned()),
         ("volume", "/console/volume?of=data".to_owned()),
         ("drive", format!("/console/drive?of={drive}")),
         ("replace", "/console/replace".to_owned()),
         ("create", format!("/console/create?{new}&level=raid5")),
-        ("predicted", format!("/console/create?{new}&level=raid5&controller=HBA&model=SAS-12G-SSD")),
+        (
+            "predicted",
+            format!("/console/create?{new}&level=raid5&controller=HBA&model=SAS-12G-SSD"),
+        ),
         ("bench", "/console/bench?of=more".to_owned()),
-        ("what-if", "/console/what-if?of=more&fail=0&fail=3&controller=HBA&model=SAS-12G-SSD".to_owned()),
+        (
+            "what-if",
+            "/console/what-if?of=more&fail=0&fail=3&controller=HBA&model=SAS-12G-SSD".to_owned(),
+        ),
         ("maintenance", "/console/maintenance".to_owned()),
         ("events", "/console/events?severity=warning".to_owned()),
         ("password", "/console/password".to_owned()),
@@ -540,7 +607,8 @@ fn everybody_can_read_every_page() {
         {
             browser.look(width, scheme);
             browser.go(&format!("{}{path}", managed.address));
-            let overflow = browser.script("document.documentElement.scrollWidth - window.innerWidth");
+            let overflow =
+                browser.script("document.documentElement.scrollWidth - window.innerWidth");
             assert!(
                 overflow.as_i64().is_some_and(|more| more <= 0),
                 "{name} at {width} is too wide: {overflow}"
@@ -558,11 +626,16 @@ fn everybody_can_read_every_page() {
     }
     if axe.is_some() {
         browser.script("document.body.insertAdjacentHTML('beforeend', '<input>'); 0");
-        assert_ne!(violations(&mut browser), serde_json::json!([]), "a field without a name is found");
+        assert_ne!(
+            violations(&mut browser),
+            serde_json::json!([]),
+            "a field without a name is found"
+        );
     }
     let complaints = browser.complaints();
     // The page of an unknown volume has status 404; the browser complains about it.
-    let complaints: Vec<&String> = complaints.iter().filter(|one| !one.contains("of=nothing")).collect();
+    let complaints: Vec<&String> =
+        complaints.iter().filter(|one| !one.contains("of=nothing")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
     let elsewhere: Vec<String> = browser
         .asked_for()
@@ -580,7 +653,8 @@ fn an_open_page_keeps_no_controller_from_ending() {
         return;
     }
     let mut controller = Controller::new("console-ends");
-    let (socket, told) = (controller.folder.file("state/control.sock"), controller.folder.file("told"));
+    let (socket, told) =
+        (controller.folder.file("state/control.sock"), controller.folder.file("told"));
     let mut open = Command::new("curl")
         .args(["-sN", "--unix-socket", &socket, "-o", &told, "http://localhost/console/live/"])
         .spawn()
@@ -588,7 +662,9 @@ fn an_open_page_keeps_no_controller_from_ending() {
     until("the page is updated", || std::fs::metadata(&told).is_ok_and(|told| told.len() > 0));
     let stat = format!("/proc/{}/stat", controller.pid());
     run("kill", &["-TERM", &controller.pid().to_string()]);
-    until("it has ended", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    until("it has ended", || {
+        std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z "))
+    });
     controller.stop();
     open.wait().expect("curl ends with it");
 }

@@ -26,7 +26,8 @@ fn entered(managed: &Managed, who: &str) -> String {
     token(&page(managed, who)).to_owned()
 }
 
-const READS: &str = "-d verb=bench-run -d of=data -d profile=random-read -d outstanding=1,4 -d runtime=300ms";
+const READS: &str =
+    "-d verb=bench-run -d of=data -d profile=random-read -d outstanding=1,4 -d runtime=300ms";
 
 #[test]
 fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
@@ -40,9 +41,14 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
     assert_eq!(status, "303", "{said}");
     // One measurement runs at a time; later visitors see it.
     let (status, said) = ask(&managed, "otto", &otto, READS);
-    assert!(status == "503" && said.contains("only one may run; wait, or stop it first"), "{status} {said}");
+    assert!(
+        status == "503" && said.contains("only one may run; wait, or stop it first"),
+        "{status} {said}"
+    );
     assert!(part(&page(&managed, "rita"), "run").contains("by otto"));
-    until_long("it is measured", || part(&page(&managed, "rita"), "run").contains("</span> done</span>"));
+    until_long("it is measured", || {
+        part(&page(&managed, "rita"), "run").contains("</span> done</span>")
+    });
     let shown = page(&managed, "rita");
     let run = part(&shown, "run");
     for fact in ["random-read, 1<", "random-read, 4<", "Stored as run 1", "--profile=random-read"] {
@@ -61,11 +67,20 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     assert!(managed.controller.softroc(&words).ok().contains("random-read"), "{command}");
     let events = managed.controller.softroc(&["events"]).ok();
-    assert!(events.contains("under the load random-read began: the measurement only reads"), "{events}");
-    assert!(events.contains("under the load random-read ended: the measurement is complete"), "{events}");
+    assert!(
+        events.contains("under the load random-read began: the measurement only reads"),
+        "{events}"
+    );
+    assert!(
+        events.contains("under the load random-read ended: the measurement is complete"),
+        "{events}"
+    );
     // Its report is a separate page, as written by `bench --report`, without access to the session.
     let (status, report) = curl(&managed, "rita", "", "/console/bench-report");
-    assert!(status == "200" && report.contains("StorageBench") && report.contains("volume:data"), "{status}");
+    assert!(
+        status == "200" && report.contains("StorageBench") && report.contains("volume:data"),
+        "{status}"
+    );
     let told = head(&managed, "rita");
     assert!(
         told.contains("default-src 'none'; style-src 'unsafe-inline'") && told.contains("sandbox"),
@@ -73,7 +88,8 @@ fn a_volume_is_measured_from_its_page_as_the_command_line_measures_it() {
     );
     curl(&managed, "rita", "", "/console/bench-report?save=yes");
     assert!(
-        head(&managed, "rita").contains("content-disposition: attachment; filename=\"storagebench.html\"")
+        head(&managed, "rita")
+            .contains("content-disposition: attachment; filename=\"storagebench.html\"")
     );
 }
 
@@ -87,15 +103,21 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
     let writes = READS.replace("random-read", "random-write");
     let with = |word: &str| format!("{writes} -d word={word}");
     // A volume with host data is not overwritten by a click.
-    let mut host =
-        common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
+    let mut host = common::host::Host::connect(&managed.controller.nbd_socket(), "data")
+        .expect("it is served");
     host.write(0, &[7; 4096]).expect("it is written");
     drop(host);
     for (who, token, form, expected, why) in [
         ("otto", &otto, writes.clone(), "409", "type the volume&#39;s name as an administrator"),
         ("ada", &ada, writes.clone(), "409", "or choose a read-only load"),
         ("otto", &otto, with("data"), "403", "takes administrator"),
-        ("ada", &ada, with("date"), "400", "&#39;date&#39; is not the name of the volume &#39;data&#39;"),
+        (
+            "ada",
+            &ada,
+            with("date"),
+            "400",
+            "&#39;date&#39; is not the name of the volume &#39;data&#39;",
+        ),
         ("ada", &ada, with("data").replace("300ms", "soon"), "400", "is not a time"),
         ("ada", &ada, with("data").replace("random-write", "--help"), "400", "not a load profile"),
         ("ada", &ada, READS.replace("of=data", "of=nothing"), "404", "nothing"),
@@ -103,14 +125,18 @@ fn a_load_that_writes_takes_the_name_of_the_volume_and_an_administrator() {
         let (status, page) = ask(&managed, who, token, &form);
         assert!(status == expected && page.contains(why), "{who} {form}: {status} {page}");
     }
-    let mut host =
-        common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
+    let mut host = common::host::Host::connect(&managed.controller.nbd_socket(), "data")
+        .expect("it is served");
     assert_eq!(host.read(0, 4096).expect("it is read"), [7; 4096]);
     // With a connected host, only on explicit request.
     assert_eq!(ask(&managed, "ada", &ada, READS).0, "303");
-    let over = |sign: &str| until_long("it is over", || part(&page(&managed, "ada"), "run").contains(sign));
+    let over = |sign: &str| {
+        until_long("it is over", || part(&page(&managed, "ada"), "run").contains(sign))
+    };
     over("</span> failed</span>");
-    assert!(part(&page(&managed, "ada"), "run").contains("whose I/O would distort the measurement"));
+    assert!(
+        part(&page(&managed, "ada"), "run").contains("whose I/O would distort the measurement")
+    );
     assert_eq!(ask(&managed, "ada", &ada, &format!("{READS} -d beside=yes")).0, "303");
     over("</span> done</span>");
     drop(host);
@@ -140,7 +166,9 @@ fn a_measurement_is_stopped_and_keeps_no_controller_from_ending() {
         "{shown}"
     );
     assert_eq!(ask(&managed, "ada", &ada, "-d verb=bench-stop").0, "303");
-    until_long("it is stopped", || part(&page(&managed, "ada"), "run").contains("</span> stopped</span>"));
+    until_long("it is stopped", || {
+        part(&page(&managed, "ada"), "run").contains("</span> stopped</span>")
+    });
     assert_eq!(ask(&managed, "ada", &ada, &long).0, "303");
     until("it runs", || part(&page(&managed, "ada"), "run").contains("requests/s, "));
     managed.controller.stop();
@@ -160,7 +188,9 @@ fn what_another_controller_would_do_stands_beside_what_was_measured() {
     assert_eq!(ask(&managed, "ada", &ada, READS).0, "303");
     let predict = |controller: &str, outstanding: &str| {
         format!(
-            "-d verb=predict-run -d of=data -d level=raid5 -d drives=3 -d spans=1 -d strip=64 -d controller={controller} -d drive=SAS-12G-SSD -d profile=random-read -d outstanding={outstanding}"
+            "-d verb=predict-run -d of=data -d level=raid5 -d drives=3 -d spans=1 -d strip=64 -d \
+                controller={controller} -d drive=SAS-12G-SSD -d profile=random-read -d \
+                outstanding={outstanding}"
         )
     };
     let (status, said) = ask(&managed, "ada", &ada, &predict("C610", "1,4"));
@@ -175,20 +205,25 @@ fn what_another_controller_would_do_stands_beside_what_was_measured() {
     shows("prediction", "</span> done</span>");
     shows("compared", "random-read, 4 outstanding");
     let shown = page(&managed, "ada");
-    let words = ["predict", "--controller=HBA", "--drives=3xSAS-12G-SSD", "--level=raid5", "--strip=64K"];
+    let words =
+        ["predict", "--controller=HBA", "--drives=3xSAS-12G-SSD", "--level=raid5", "--strip=64K"];
     assert!(part(&shown, "prediction").contains(&words[1..].join(" ")), "{shown}");
     let load = ["--profile=random-read", "--outstanding=1,4", "--json"];
     let told = managed.controller.softroc(&[&words[..], &load[..]].concat()).ok();
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     for row in told["rows"].as_array().expect("rows") {
         let rate = format!("{:.0}", row["iops"].as_f64().expect("a rate"));
-        assert!(part(&shown, "compared").contains(&format!("\"Predicted/s\">{rate}<")), "{rate}: {shown}");
+        assert!(
+            part(&shown, "compared").contains(&format!("\"Predicted/s\">{rate}<")),
+            "{rate}: {shown}"
+        );
     }
     let (status, both) = curl(&managed, "ada", "", "/console/bench-report?beside=yes");
     assert!(status == "200" && both.contains("prediction of HBA"), "{status} {both}");
     // A prediction of many points on rotating drives takes long, and is stopped.
-    let long =
-        predict("HBA", "1..512").replace("SAS-12G-SSD", "Nearline-20TB-HDD").replace("drives=3", "drives=24");
+    let long = predict("HBA", "1..512")
+        .replace("SAS-12G-SSD", "Nearline-20TB-HDD")
+        .replace("drives=3", "drives=24");
     assert_eq!(ask(&managed, "ada", &ada, &long).0, "303");
     let (status, said) = ask(&managed, "ada", &ada, &predict("HBA", "2"));
     assert!(status == "503" && said.contains("only one may run"), "{status} {said}");
@@ -208,7 +243,8 @@ fn levels_are_predicted_before_one_is_chosen() {
     let mut add = vec!["drive", "add", "--create", common::DRIVE];
     add.extend(drives.iter().map(String::as_str));
     managed.controller.softroc(&add).ok();
-    let chosen: String = drives.iter().map(|drive| format!("drive={}&", drive.replace('/', "%2F"))).collect();
+    let chosen: String =
+        drives.iter().map(|drive| format!("drive={}&", drive.replace('/', "%2F"))).collect();
     let path = format!("/console/create?{chosen}controller=HBA&model=SAS-12G-SSD&level=raid1");
     for who in ["rita", "otto"] {
         sign_in(&managed, who);
@@ -229,13 +265,18 @@ fn levels_are_predicted_before_one_is_chosen() {
     let told: Vec<&str> = command.split(' ').chain(["--json"]).collect();
     let told = managed.controller.softroc(&told).ok();
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-    assert_eq!(format!("{:.0}", told["rows"][0]["iops"].as_f64().expect("a rate")), rate, "{command}");
+    assert_eq!(
+        format!("{:.0}", told["rows"][0]["iops"].as_f64().expect("a rate")),
+        rate,
+        "{command}"
+    );
 }
 
 #[test]
 fn an_open_page_is_told_how_a_measurement_goes() {
     let managed = served("console-watch");
-    let Some(mut browser) = Browser::start(&managed.controller.folder.0.display().to_string()) else {
+    let Some(mut browser) = Browser::start(&managed.controller.folder.0.display().to_string())
+    else {
         return;
     };
     enter(&mut browser, &managed, "/console/bench?of=data");

@@ -102,7 +102,10 @@ fn kill_and_check(level: &str, drives: usize) {
         controller.kill_9();
         let written: Vec<Written> =
             threads.into_iter().map(|thread| thread.join().expect("a writer ends")).collect();
-        assert!(written.iter().any(|written| !written.acknowledged.is_empty()), "nothing was written");
+        assert!(
+            written.iter().any(|written| !written.acknowledged.is_empty()),
+            "nothing was written"
+        );
         merge(&mut all, written);
         controller.start();
         check(&controller, &all, &format!("{level}, after kill {round}"));

@@ -73,7 +73,8 @@ fn output_is_compared_line_by_line() {
 
 #[test]
 fn examples_are_found() {
-    let text = "text\n```console\n$ one \\\n  two\nout\n$ three\n```\n```text\n$ no\n```\n```console-other\n$ four\n```\n";
+    let text = "text\n```console\n$ one \\\n  two\nout\n$ three\n```\n\
+        ```text\n$ no\n```\n```console-other\n$ four\n```\n";
     let example = |block: &str, command: &str, output: &[&str]| Example {
         block: block.to_owned(),
         command: command.to_owned(),
@@ -147,7 +148,9 @@ fn matches_lines(lines: &[&str], shown: &[String]) -> bool {
 
 fn matches_line(line: &str, expected: &str) -> bool {
     let mut parts = expected.split('…');
-    let Some(mut rest) = parts.next().and_then(|start| line.strip_prefix(start)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|start| line.strip_prefix(start)) else {
+        return false;
+    };
     let parts: Vec<&str> = parts.collect();
     let Some((end, middle)) = parts.split_last() else { return rest.is_empty() };
     for part in middle {
@@ -177,14 +180,17 @@ fn run_page(page: &Path) -> Vec<String> {
             }
             _ => {
                 let unknown = unknown_commands(&command);
-                different.extend(unknown.into_iter().map(|what| format!("{name}: there is no '{what}'")));
+                different.extend(
+                    unknown.into_iter().map(|what| format!("{name}: there is no '{what}'")),
+                );
                 continue;
             }
         }
         let printed = session.run(&command);
         if !is_shown(&printed, &output) {
             let shown = output.join("\n");
-            different.push(format!("{name}: $ {command}\n--- shown\n{shown}\n--- printed\n{printed}"));
+            different
+                .push(format!("{name}: $ {command}\n--- shown\n{shown}\n--- printed\n{printed}"));
         }
     }
     different
@@ -198,12 +204,14 @@ fn can_attach() -> bool {
 fn unknown_commands(command: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     for part in command.split(['|', ';', '&', '\n']) {
-        let mut words = part.split_whitespace().skip_while(|word| *word == "sudo" || word.contains('='));
+        let mut words =
+            part.split_whitespace().skip_while(|word| *word == "sudo" || word.contains('='));
         if words.next() != Some("softroc") {
             continue;
         }
-        let is_name =
-            |word: &&str| !word.starts_with('-') && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        let is_name = |word: &&str| {
+            !word.starts_with('-') && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+        };
         let Some(first) = words.next().filter(is_name) else { continue };
         let is_there = |names: &[&str]| {
             let output = Command::new(SOFTROC).args(names).arg("--help").output();
@@ -257,7 +265,8 @@ impl Session {
         let command = match command.trim_end().strip_suffix('&') {
             None => command.to_owned(),
             Some(start) => format!(
-                "{start} >>serve.log 2>&1 </dev/null &\nfor i in $(seq 600); do softroc drive list >/dev/null 2>&1 && break; sleep 0.1; done"
+                "{start} >>serve.log 2>&1 </dev/null &\nfor i in $(seq 600); do softroc drive list \
+                    >/dev/null 2>&1 && break; sleep 0.1; done"
             ),
         };
         writeln!(self.input, "{{ {command}\n}} </dev/null\necho '{END}'").expect("bash reads");

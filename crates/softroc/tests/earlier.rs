@@ -36,7 +36,8 @@ struct Volume {
 /// The content that `make.py` writes to a block.
 fn content(block: usize, version: u64) -> Vec<u8> {
     let block = block as u64;
-    let part = [*b"SoftROC3", block.to_le_bytes(), version.to_le_bytes(), (block ^ version).to_le_bytes()];
+    let part =
+        [*b"SoftROC3", block.to_le_bytes(), version.to_le_bytes(), (block ^ version).to_le_bytes()];
     part.concat().repeat(BLOCK / 32)
 }
 
@@ -48,12 +49,14 @@ impl Expected {
     }
 
     fn check_block(&self, block: usize, versions: &[u64], found: &[u8]) {
-        let contents: Vec<Vec<u8>> = versions.iter().map(|version| content(block, *version)).collect();
+        let contents: Vec<Vec<u8>> =
+            versions.iter().map(|version| content(block, *version)).collect();
         for (number, sector) in found.chunks(512).enumerate() {
-            let is_version = versions.iter().zip(&contents).any(|(version, content)| match version {
-                0 => self.is_unwritten(sector),
-                _ => content[..512] == *sector,
-            });
+            let is_version =
+                versions.iter().zip(&contents).any(|(version, content)| match version {
+                    0 => self.is_unwritten(sector),
+                    _ => content[..512] == *sector,
+                });
             assert!(
                 is_version,
                 "block {block}, sector {number}: not of {versions:?} but {:?}",
@@ -103,7 +106,8 @@ fn is_used_as_it_was_left(name: &str) {
     }
     let mut controller = Controller::new(&name.replace('/', "-"));
     run("tar", &["-xJSf", image(name).to_str().unwrap(), "-C", &controller.folder.path()]);
-    let expected = std::fs::read(controller.folder.file("expected.json")).expect("it is in the image");
+    let expected =
+        std::fs::read(controller.folder.file("expected.json")).expect("it is in the image");
     let expected: Expected = serde_json::from_slice(&expected).expect("make.py wrote it");
     let drives = (0..9).map(|number| controller.folder.file(&format!("d{number}.img")));
     let drives: Vec<String> = drives.filter(|drive| Path::new(drive).exists()).collect();
@@ -127,7 +131,10 @@ fn is_used_as_it_was_left(name: &str) {
     let states = |controller: &Controller| {
         for volume in &expected.volumes {
             let show = controller.show(&volume.name);
-            assert_eq!((&show["state"], &show["resync"]), (&expected.ends.clone().into(), &().into()));
+            assert_eq!(
+                (&show["state"], &show["resync"]),
+                (&expected.ends.clone().into(), &().into())
+            );
         }
     };
     states(&controller);

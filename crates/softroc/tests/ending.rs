@@ -55,8 +55,10 @@ fn a_terminal_that_closes_stops_the_controller_in_order() {
     let folder = Folder::new("hangup-drives");
     let drives: Vec<String> = (0..3).map(|number| folder.file(&format!("d{number}.img"))).collect();
     controller.start();
-    let add: Vec<&str> =
-        ["drive", "add", "--create", "64M"].into_iter().chain(drives.iter().map(String::as_str)).collect();
+    let add: Vec<&str> = ["drive", "add", "--create", "64M"]
+        .into_iter()
+        .chain(drives.iter().map(String::as_str))
+        .collect();
     controller.softroc(&add).ok();
     controller.create("data", "raid5", &drives).ok();
     controller.stop();
@@ -99,7 +101,9 @@ fn a_stop_ends_within_its_limit_whatever_hangs() {
     let folder = Folder::new("stop-limit");
     let (socket, pid) = (folder.file("nbd.sock"), folder.file("nbd.pid"));
     run("nbdkit", &["-U", &socket, "-P", &pid, "memory", "64M"]);
-    until("nbdkit runs", || std::fs::read_to_string(&pid).is_ok_and(|number| !number.trim().is_empty()));
+    until("nbdkit runs", || {
+        std::fs::read_to_string(&pid).is_ok_and(|number| !number.trim().is_empty())
+    });
     let server = std::fs::read_to_string(&pid).expect("its number").trim().to_owned();
     let state = folder.file("state");
     let mut child = serve(&state, &[], &["--stop-limit", "3s"]);
@@ -120,17 +124,24 @@ fn a_stop_ends_within_its_limit_whatever_hangs() {
     let took = begun.elapsed();
     run("kill", &["-CONT", &server]);
     let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said)
+        .expect("text");
     assert_eq!((status.code(), status.signal()), (Some(1), None), "{said}");
     assert!(took < Duration::from_secs(30), "{took:?}: {said}");
     assert!(said.contains("ends without waiting for the drives (1 array not stopped)"), "{said}");
-    assert!(said.contains("(--stop-limit)") && said.contains("Acknowledged writes are kept"), "{said}");
+    assert!(
+        said.contains("(--stop-limit)") && said.contains("Acknowledged writes are kept"),
+        "{said}"
+    );
     let mut child = serve(&state, &[], &[]);
     until_long("it is served again", || {
         softroc(&["volume", "show", "data", "--state", &state]).stdout.contains("optimal")
     });
     let mut host = Host::connect(&nbd, "data").expect("it is served");
-    assert!(host.read(0, 256 << 10).expect("it is read") == pattern(7, 256 << 10), "it is the written data");
+    assert!(
+        host.read(0, 256 << 10).expect("it is read") == pattern(7, 256 << 10),
+        "it is the written data"
+    );
     drop(host);
     signal(&child, "TERM");
     assert!(ended(&mut child, Duration::from_secs(60)).success());

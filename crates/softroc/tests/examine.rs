@@ -53,7 +53,9 @@ impl Said {
     /// separately.
     fn own(&self) -> &str {
         let rest = self.0.split("Physical disks not in metadata!:").nth(1).unwrap_or_default();
-        rest.split_whitespace().next().unwrap_or_else(|| panic!("no reference of its own in\n{}", self.0))
+        rest.split_whitespace()
+            .next()
+            .unwrap_or_else(|| panic!("no reference of its own in\n{}", self.0))
     }
 
     /// The state of one of the disks.
@@ -78,10 +80,14 @@ fn expect_agreement(mdadm: &str, judged: &Judged, show: &Value) {
         // The disk of each member of this drive's span, by its reference.
         let span = slot / width;
         let number = |reference: &str| {
-            disks.iter().position(|(other, _)| *other == reference).expect("it is one of the group's disks")
+            disks
+                .iter()
+                .position(|(other, _)| *other == reference)
+                .expect("it is one of the group's disks")
         };
         let order = references[span * width..(span + 1) * width].iter();
-        let order: Vec<String> = order.map(|reference| format!("{}@0K", number(reference))).collect();
+        let order: Vec<String> =
+            order.map(|reference| format!("{}@0K", number(reference))).collect();
         said.expect("Magic", "de11de11");
         said.expect("Redundant hdr", "yes");
         said.expect("Virtual Disks", "1");
@@ -96,7 +102,12 @@ fn expect_agreement(mdadm: &str, judged: &Judged, show: &Value) {
         said.expect("access[0]", "Read/Write");
         let position = (kind.spans > 1).then(|| format!("{span} of {}", kind.spans));
         assert_eq!(said.field("Secondary Position[0]"), position.as_deref(), "{}", said.0);
-        assert_eq!(said.field("Secondary Level[0]"), (kind.spans > 1).then_some("Striped"), "{}", said.0);
+        assert_eq!(
+            said.field("Secondary Level[0]"),
+            (kind.spans > 1).then_some("Striped"),
+            "{}",
+            said.0
+        );
         (0..kind.drives).for_each(|disk| said.expect_disk(disk, "Online"));
     }
 }
@@ -148,7 +159,8 @@ fn kind_of(level: &str) -> Kind {
 fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     let Some(mdadm) = mdadm() else { return };
     let mut controller = Controller::new("examine-states");
-    let all = ["raid0", "raid1", "raid5", "raid6"].map(|level| judged::make(&controller, kind_of(level)));
+    let all =
+        ["raid0", "raid1", "raid5", "raid6"].map(|level| judged::make(&controller, kind_of(level)));
     let [raid0, raid1, raid5, raid6] = &all;
     let spare = controller.folder.file("spare.img");
     controller.softroc(&["drive", "add", "--create", "36M", &spare]).ok();
@@ -159,8 +171,11 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     }
     controller.kill_9();
     for judged in &all {
-        let state =
-            if judged.kind.is_redundant() { "Optimal, Not Consistent" } else { "Optimal, Consistent" };
+        let state = if judged.kind.is_redundant() {
+            "Optimal, Not Consistent"
+        } else {
+            "Optimal, Consistent"
+        };
         Said::of(mdadm, &judged.drives[0]).expect("state[0]", state);
     }
     controller.start();
@@ -196,7 +211,9 @@ fn mdadm_says_the_same_of_drives_and_volumes_that_are_not_well() {
     let said = Said::of(mdadm, Path::new(&spare));
     let disks = said.disks();
     assert!(
-        disks.len() == 1 && disks[0].1.to_lowercase().contains("spare") && disks[0].1.ends_with("/Online"),
+        disks.len() == 1
+            && disks[0].1.to_lowercase().contains("spare")
+            && disks[0].1.ends_with("/Online"),
         "{}",
         said.0
     );

@@ -133,7 +133,9 @@ fn statements(value: &Value, found: &mut Vec<String>) {
                         let is_one = command.starts_with("softroc ");
                         found.push(if is_one { format!("'{command}'") } else { text.clone() });
                     }
-                    ("what" | "reason" | "sentence", Value::String(text)) => found.push(text.clone()),
+                    ("what" | "reason" | "sentence", Value::String(text)) => {
+                        found.push(text.clone())
+                    }
                     ("reasons", Value::Array(texts)) => {
                         found.extend(texts.iter().filter_map(Value::as_str).map(str::to_owned));
                     }
@@ -180,7 +182,9 @@ fn runs(controller: &Controller, command: &str) {
         word => word.to_owned(),
     };
     let mut words: Vec<String> = typed.split(' ').skip(1).map(stand_in).collect();
-    let ask = |words: &[String]| controller.softroc(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let ask = |words: &[String]| {
+        controller.softroc(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
     let mut answer = ask(&words);
     if answer.code != 0 && answer.stderr.contains("--yes") {
         words.push("--yes".to_owned());
@@ -201,11 +205,17 @@ fn every_command_that_is_said_in_a_state_works_in_that_state() {
         };
         let said = commands(&build(0));
         for expected in scene.says {
-            assert!(said.iter().any(|command| command.starts_with(expected)), "{}: {said:?}", scene.name);
+            assert!(
+                said.iter().any(|command| command.starts_with(expected)),
+                "{}: {said:?}",
+                scene.name
+            );
         }
         for (number, command) in said.iter().enumerate() {
             let mut controller = build(number + 1);
-            if let Some((_, first)) = scene.first.iter().find(|(begins, _)| command.starts_with(begins)) {
+            if let Some((_, first)) =
+                scene.first.iter().find(|(begins, _)| command.starts_with(begins))
+            {
                 first(&mut controller);
             }
             runs(&controller, command);

@@ -67,8 +67,12 @@ fn what_a_host_did_is_there_after_a_stop_and_after_a_kill() {
     let drives = asked(&controller, &["drive", "stats"]);
     let of_drives = drives["drives"].as_array().expect("a list");
     assert_eq!(of_drives.len(), 2);
-    assert!(of_drives.iter().all(|drive| operations(drive, "write") >= 2 * WRITES), "{of_drives:?}");
-    let text = controller.softroc(&["volume", "stats", "home", "--since", "24h", "--points", "6"]).ok();
+    assert!(
+        of_drives.iter().all(|drive| operations(drive, "write") >= 2 * WRITES),
+        "{of_drives:?}"
+    );
+    let text =
+        controller.softroc(&["volume", "stats", "home", "--since", "24h", "--points", "6"]).ok();
     assert!(text.contains("in intervals of") && text.contains("IOPS"), "{text}");
 }
 
@@ -103,7 +107,8 @@ fn a_file_that_cannot_be_made_is_told_once_and_stops_nothing() {
     assert_eq!(of_volume(&controller), (0, 0));
     use_it(&controller);
     assert_eq!(of_volume(&controller), (WRITES, READS), "it is in memory");
-    let told = || controller.softroc(&["events"]).ok().matches("controller.state-not-stored").count();
+    let told =
+        || controller.softroc(&["events"]).ok().matches("controller.state-not-stored").count();
     assert_eq!(told(), 1);
 }
 

@@ -8,13 +8,15 @@ use common::{Answer, Controller, softroc};
 /// text.
 const HOSTILE: &str = "d\x1b[2J\x07\x1b]0;title\x07\r\nforged online \u{202e}gmi.\u{9b}31m\u{2066}";
 /// The same, as it is displayed.
-const SHOWN: &str = r"d\u001b[2J\u0007\u001b]0;title\u0007\r\nforged online \u202egmi.\u009b31m\u2066";
+const SHOWN: &str =
+    r"d\u001b[2J\u0007\u001b]0;title\u0007\r\nforged online \u202egmi.\u009b31m\u2066";
 
 /// The text has no control characters besides line ends and tabs.
 #[track_caller]
 fn is_quiet(what: &str, text: &str) {
-    let loud =
-        text.chars().find(|c| (c.is_control() && !"\n\t".contains(*c)) || "\u{202e}\u{2066}".contains(*c));
+    let loud = text
+        .chars()
+        .find(|c| (c.is_control() && !"\n\t".contains(*c)) || "\u{202e}\u{2066}".contains(*c));
     assert_eq!(loud, None, "{what}: {text:?}");
 }
 
@@ -22,14 +24,18 @@ fn is_quiet(what: &str, text: &str) {
 fn is_quiet_and_shows(what: &str, text: &str) {
     is_quiet(what, text);
     assert!(text.contains(SHOWN), "{what}: {text}");
-    assert!(!text.lines().any(|line| line.starts_with("forged")), "{what} has a line of its own: {text}");
+    assert!(
+        !text.lines().any(|line| line.starts_with("forged")),
+        "{what} has a line of its own: {text}"
+    );
 }
 
 #[test]
 fn names_of_drives_do_nothing_to_a_terminal_or_a_log() {
     let controller = Controller::new("hostile");
     let (first, second) = (controller.folder.file(HOSTILE), controller.folder.file("plain.img"));
-    let added = controller.softroc(&["drive", "add", "--create", common::DRIVE, &first, &second]).ok();
+    let added =
+        controller.softroc(&["drive", "add", "--create", common::DRIVE, &first, &second]).ok();
     is_quiet_and_shows("drive add", &added);
     controller.create("v", "raid1", &[first.clone(), second]).ok();
     for command in [
@@ -49,12 +55,17 @@ fn names_of_drives_do_nothing_to_a_terminal_or_a_log() {
     // Error messages include the given name.
     let refused = controller.softroc(&["drive", "show", &format!("{first}2")]).refused();
     is_quiet_and_shows("a refusal", &refused);
-    let refused = softroc(&["serve", "--state", &controller.state(), "--nbd-access", &first]).refused();
+    let refused =
+        softroc(&["serve", "--state", &controller.state(), "--nbd-access", &first]).refused();
     is_quiet_and_shows("a refusal of serve", &refused);
     controller.softroc(&["drive", "fail", &first, "--yes"]).ok();
     is_quiet_and_shows("events", &controller.softroc(&["events"]).ok());
     is_quiet("the log", &controller.log());
-    assert!(!controller.log().lines().any(|line| line.starts_with("forged")), "{}", controller.log());
+    assert!(
+        !controller.log().lines().any(|line| line.starts_with("forged")),
+        "{}",
+        controller.log()
+    );
 }
 
 #[test]
@@ -73,5 +84,8 @@ fn json_has_names_as_they_are_and_nothing_of_it_moves_a_terminal() {
     let refused = controller.softroc(&["drive", "show", &format!("{drive}2"), "--json"]);
     is_quiet("JSON", &refused.stdout);
     let value: serde_json::Value = serde_json::from_str(&refused.stdout).expect("it is JSON");
-    assert!(value["error"]["message"].as_str().is_some_and(|text| text.contains(HOSTILE)), "{value}");
+    assert!(
+        value["error"]["message"].as_str().is_some_and(|text| text.contains(HOSTILE)),
+        "{value}"
+    );
 }

@@ -63,22 +63,33 @@ fn a_host_is_named_by_its_program_and_keeps_its_volume() {
     let show = until(&controller, |hosts| hosts[0]["read_bytes"] == 65_536);
     let host = &show["hosts"][0];
     let pid = qemu.0.id();
-    assert_eq!((host["process"].as_str(), host["pid"].as_u64()), (Some("qemu-io"), Some(pid.into())));
+    assert_eq!(
+        (host["process"].as_str(), host["pid"].as_u64()),
+        (Some("qemu-io"), Some(pid.into()))
+    );
     assert_eq!((host["written_bytes"].as_u64(), host["writes"].as_u64()), (Some(1 << 20), Some(1)));
     let name = host["host"].as_str().expect("a name").to_owned();
     for look in ["show data", "list"] {
-        let text = controller.softroc(&format!("volume {look}").split(' ').collect::<Vec<_>>()).ok();
+        let text =
+            controller.softroc(&format!("volume {look}").split(' ').collect::<Vec<_>>()).ok();
         let expected = if look == "list" { "hosts" } else { &name };
         assert!(text.contains(expected), "{text}");
     }
     for (command, insists) in [
         ("volume delete data --yes", "volume delete data --disconnect-hosts"),
         ("task start init data --fast --yes", "task start init data --fast --disconnect-hosts"),
-        ("bench volume:data --profile database --runtime 100ms", "bench volume:data --beside-hosts"),
+        (
+            "bench volume:data --profile database --runtime 100ms",
+            "bench volume:data --beside-hosts",
+        ),
     ] {
         let answer = controller.softroc(&command.split(' ').collect::<Vec<_>>());
         assert_eq!(answer.code, 3, "{command}: {}", answer.stderr);
-        assert!(answer.stderr.contains(&name) && answer.stderr.contains(insists), "{}", answer.stderr);
+        assert!(
+            answer.stderr.contains(&name) && answer.stderr.contains(insists),
+            "{}",
+            answer.stderr
+        );
     }
     // Its pattern is still stored, with any name.
     controller.softroc(&["volume", "rename", "data", "home"]).ok();
@@ -96,8 +107,8 @@ fn who_insists_measures_beside_hosts_and_disconnects_them() {
     controller.volume("data", "raid1", 2);
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
     host.write(0, &[9; 4096]).expect("it is written");
-    let bench = "bench volume:data --profile random,100%read,4K --outstanding 1 --runtime 100ms --ramp 0s \
-                 --confidence none --beside-hosts --no-save";
+    let bench = "bench volume:data --profile random,100%read,4K --outstanding 1 --runtime 100ms \
+                 --ramp 0s --confidence none --beside-hosts --no-save";
     controller.softroc(&bench.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>()).ok();
     assert_eq!(host.read(0, 4096).expect("it is there still"), [9; 4096]);
     let zero = "task start init data --fast --yes --disconnect-hosts --follow";
@@ -105,7 +116,8 @@ fn who_insists_measures_beside_hosts_and_disconnects_them() {
     assert!(host.read(0, 4096).is_err(), "it was disconnected");
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served again");
     assert_eq!(host.read(0, 4096).expect("it is there"), [0; 4096]);
-    let said = controller.softroc(&["volume", "delete", "data", "--yes", "--disconnect-hosts"]).ok();
+    let said =
+        controller.softroc(&["volume", "delete", "data", "--yes", "--disconnect-hosts"]).ok();
     assert!(said.contains("disconnected from 'data'"), "{said}");
     assert!(host.read(0, 4096).is_err(), "it was disconnected");
 }
@@ -123,7 +135,8 @@ fn a_thousand_connections_are_served_by_one_process() {
     }
     let mut controller = Controller::unstarted("many");
     let drives: Vec<String> = (0..2 * VOLUMES).map(|_| "mem:40M".to_owned()).collect();
-    controller.arguments = ["--shards", "2", "--memory", "128M", "--drives"].map(str::to_owned).to_vec();
+    controller.arguments =
+        ["--shards", "2", "--memory", "128M", "--drives"].map(str::to_owned).to_vec();
     controller.arguments.extend(drives);
     controller.files = Some(1024);
     controller.start();
@@ -145,10 +158,13 @@ fn a_thousand_connections_are_served_by_one_process() {
         .spawn()
         .expect("python starts");
     let mut said = String::new();
-    BufReader::new(hosts.stdout.take().expect("it says something")).read_line(&mut said).expect("text");
+    BufReader::new(hosts.stdout.take().expect("it says something"))
+        .read_line(&mut said)
+        .expect("text");
     assert_eq!(said.trim(), "ready", "{}", controller.log());
-    let connected =
-        |volume: usize| controller.show(&format!("v{volume}"))["hosts"].as_array().map_or(0, Vec::len);
+    let connected = |volume: usize| {
+        controller.show(&format!("v{volume}"))["hosts"].as_array().map_or(0, Vec::len)
+    };
     assert_eq!((0..VOLUMES).map(connected).sum::<usize>(), CONNECTIONS);
     drop(hosts.stdin.take());
     assert!(hosts.wait().expect("it ends").success());

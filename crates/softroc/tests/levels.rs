@@ -34,15 +34,21 @@ fn largest_losses(shape: &Shape) -> Vec<DriveSet> {
     let (geometry, all) = (geometry(shape), DriveSet::first(shape.drives));
     let may_lose = |lost: &DriveSet| geometry.survives_set(lost);
     (1..1_u32 << shape.drives.0)
-        .map(|bits| shape.drives.indexes().filter(|drive| bits >> drive.0 & 1 == 1).collect::<DriveSet>())
-        .filter(|lost| may_lose(lost) && !all.minus(lost).iter().any(|more| may_lose(&lost.with(more))))
+        .map(|bits| {
+            shape.drives.indexes().filter(|drive| bits >> drive.0 & 1 == 1).collect::<DriveSet>()
+        })
+        .filter(|lost| {
+            may_lose(lost) && !all.minus(lost).iter().any(|more| may_lose(&lost.with(more)))
+        })
         .collect()
 }
 
 /// Two of the largest sets, with the fewest common drives.
 fn sample_losses(shape: &Shape) -> Vec<DriveSet> {
     let all = largest_losses(shape);
-    let Some(first) = all.iter().max_by_key(|lost| lost.count()).copied() else { return Vec::new() };
+    let Some(first) = all.iter().max_by_key(|lost| lost.count()).copied() else {
+        return Vec::new();
+    };
     let second = all.iter().max_by_key(|lost| (lost.minus(&first).count(), lost.count())).copied();
     [Some(first), second].into_iter().flatten().collect()
 }
@@ -66,7 +72,8 @@ fn sample(level: Level) -> Shape {
 /// none.
 fn all_shapes(level: Level) -> Vec<Shape> {
     let row = level.row();
-    let spans: Vec<Option<u16>> = if row.is_spanned() { (2..=3).map(Some).collect() } else { vec![None] };
+    let spans: Vec<Option<u16>> =
+        if row.is_spanned() { (2..=3).map(Some).collect() } else { vec![None] };
     let copies: Vec<Option<u16>> = match level {
         Level::Raid1e => (2..=6).map(Some).collect(),
         _ => vec![None],
@@ -161,14 +168,18 @@ struct Bed {
 
 impl Bed {
     fn new(shape: Shape) -> Bed {
-        let controller = Controller::with(&format!("{}-{}", shape.level, shape.drives), &["--shards", "2"]);
+        let controller =
+            Controller::with(&format!("{}-{}", shape.level, shape.drives), &["--shards", "2"]);
         let paths = controller.file_drives_of(DRIVE, shape.drives.as_usize());
         let mut arguments: Vec<String> =
             ["volume", "create", "v", "--level", shape.level.name(), "--strip", "64K"]
                 .map(String::from)
                 .into();
-        arguments.extend(shape.spans.iter().flat_map(|spans| ["--spans".to_owned(), spans.to_string()]));
-        arguments.extend(shape.copies.iter().flat_map(|copies| ["--copies".to_owned(), copies.to_string()]));
+        arguments
+            .extend(shape.spans.iter().flat_map(|spans| ["--spans".to_owned(), spans.to_string()]));
+        arguments.extend(
+            shape.copies.iter().flat_map(|copies| ["--copies".to_owned(), copies.to_string()]),
+        );
         arguments.push("--drives".into());
         arguments.extend(paths);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -250,7 +261,9 @@ impl Bed {
             let path = self.file(&format!("new{}.img", self.replacements));
             pattern_file(path.as_ref(), 100 + self.replacements as u64, DRIVE_BYTES);
             let slot = Bed::slot(drive);
-            self.controller.softroc(&["drive", "replace", &slot, "--with", &path, "--destroy-data"]).ok();
+            self.controller
+                .softroc(&["drive", "replace", &slot, "--with", &path, "--destroy-data"])
+                .ok();
         }
     }
 
@@ -452,20 +465,20 @@ fn a_drive_that_comes_back_is_given_only_what_it_missed() {
     controller.stop();
 
     // Damage the drive, in an unchanged region and in the written one.
-    let file = std::fs::File::options().read(true).write(true).open(&away).expect("the drive is a file");
+    let file =
+        std::fs::File::options().read(true).write(true).open(&away).expect("the drive is a file");
     let start = info["data_start_bytes"].as_u64().expect("where the data begins");
     let share = info["member_bytes"].as_u64().expect("what the volume has of the drive") / REGIONS;
     let place = |region: u64| start + region * share + 4096;
     let before = bytes_at(&file, place(1));
-    let spoilt = pattern(7, 512);
-    for region in [1, WRITTEN] {
-        file.write_all_at(&spoilt, place(region)).expect("it is spoilt");
-    }
-    file.sync_all().expect("it is spoilt for good");
+    let spoilt = spoil(&file, [place(1), place(WRITTEN)]);
 
     std::fs::rename(&away, &paths[1]).expect("the drive is back");
     controller.start();
-    assert!(read(&controller, WRITTEN * REGION) == pattern(100, 1 << 20), "the stale drive was believed");
+    assert!(
+        read(&controller, WRITTEN * REGION) == pattern(100, 1 << 20),
+        "the stale drive was believed"
+    );
     let drive = controller.show("v")["drives"][1].clone();
     assert_eq!((&drive["state"], &drive["stale_regions"]), (&"stale".into(), &1.into()), "{drive}");
     controller.softroc(&["drive", "online", "v:1"]).ok();
@@ -479,7 +492,10 @@ fn a_drive_that_comes_back_is_given_only_what_it_missed() {
     }
     controller.stop();
     assert!(bytes_at(&file, place(1)) == spoilt, "a region was written that had missed nothing");
-    assert!(bytes_at(&file, place(WRITTEN)) != spoilt, "the region that was missed was not rebuilt");
+    assert!(
+        bytes_at(&file, place(WRITTEN)) != spoilt,
+        "the region that was missed was not rebuilt"
+    );
     file.write_all_at(&before, place(1)).expect("it is as it was");
     file.sync_all().expect("it is as it was for good");
 
@@ -489,6 +505,16 @@ fn a_drive_that_comes_back_is_given_only_what_it_missed() {
         let expected = pattern(if region == WRITTEN { 100 } else { region }, 1 << 20);
         assert!(read(&controller, region * REGION) == expected, "region {region}");
     }
+}
+
+/// Overwrites blocks of a drive. Returns the data that each of them has now.
+fn spoil(drive: &std::fs::File, places: [u64; 2]) -> Vec<u8> {
+    let spoilt = pattern(7, 512);
+    for place in places {
+        drive.write_all_at(&spoilt, place).expect("it is spoilt");
+    }
+    drive.sync_all().expect("it is spoilt for good");
+    spoilt
 }
 
 fn write(controller: &Controller, at: u64, data: &[u8]) {

@@ -10,7 +10,12 @@ fn a_log_is_added_shown_kept_over_a_restart_and_removed() {
     controller.volume("data", "raid5", 3);
     let logs: Vec<String> = ["l0", "l1"].map(|name| controller.folder.file(name)).into();
     controller.softroc(&["drive", "add", "--create", "64M", &logs[0], &logs[1]]).ok();
-    assert!(controller.softroc(&["log", "list"]).ok().starts_with("No log: journals are on the members."));
+    assert!(
+        controller
+            .softroc(&["log", "list"])
+            .ok()
+            .starts_with("No log: journals are on the members.")
+    );
     // Both are files of one file system.
     let why = controller.softroc(&["log", "add", &logs[0], &logs[1]]).refused();
     assert!(why.contains("are on one disk") && why.contains("--yes"), "{why}");
@@ -35,11 +40,18 @@ fn a_log_is_added_shown_kept_over_a_restart_and_removed() {
     controller.start();
     let listed = controller.softroc(&["log", "list", "--check"]);
     assert!(listed.code == 1 && listed.stdout.contains("missing"), "{}", listed.stdout);
-    assert!(listed.stderr.contains(&format!("log device {} is missing", logs[1])), "{}", listed.stderr);
+    assert!(
+        listed.stderr.contains(&format!("log device {} is missing", logs[1])),
+        "{}",
+        listed.stderr
+    );
     let removed = controller.softroc(&["log", "remove", &logs[0]]).ok();
     assert!(removed.starts_with("Done.") && removed.contains(&logs[1]), "{removed}");
     assert_eq!(controller.json(&["drive", "show", &logs[0]])["drive"]["state"], "unused");
-    assert_eq!(controller.json(&["log", "list", "--check"])["logs"].as_array().map(Vec::len), Some(0));
+    assert_eq!(
+        controller.json(&["log", "list", "--check"])["logs"].as_array().map(Vec::len),
+        Some(0)
+    );
 }
 
 #[test]

@@ -12,15 +12,19 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
     let managed = managed("manage-roles", &[]);
     managed.controller.volume("data", "raid1", 2);
     managed.controller.wait_optimal("data");
-    let [looks, runs, may] = [("rita", "read-only"), ("otto", "operator"), ("ada", "administrator")]
-        .map(|(name, role)| managed.account(name, role));
+    let [looks, runs, may] =
+        [("rita", "read-only"), ("otto", "operator"), ("ada", "administrator")]
+            .map(|(name, role)| managed.account(name, role));
     for token in [&looks, &runs, &may] {
         assert_eq!(token.len(), 64, "{token}");
         managed.remote(token, &["volume", "show", "data"]).ok();
     }
     let check = ["task", "start", "check", "data"];
     let refused = managed.remote(&looks, &check).refused();
-    assert!(refused.contains("account rita is read-only, and 'task-start' takes operator"), "{refused}");
+    assert!(
+        refused.contains("account rita is read-only, and 'task-start' takes operator"),
+        "{refused}"
+    );
     managed.remote(&runs, &check).ok();
     let delete = ["volume", "delete", "data", "--yes"];
     for token in [&looks, &runs] {
@@ -38,7 +42,10 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
         "account 'otto' signed in from 127.0.0.1:",
     ] {
         let own = format!("(uid {},", uid());
-        assert!(events.contains(&expected.replace("(uid 0,", &own)), "{expected} is not in {events}");
+        assert!(
+            events.contains(&expected.replace("(uid 0,", &own)),
+            "{expected} is not in {events}"
+        );
     }
     assert!(!events.contains("rita (at"), "{events}");
     let same = format!("account set rita --password-stdin --token {looks}");
@@ -49,10 +56,15 @@ fn a_role_may_what_the_matrix_says_and_events_name_who_did_it() {
     managed.controller.softroc(&["account", "set", "otto", "--role", "read-only"]).ok();
     assert!(managed.remote(&runs, &["volume", "list"]).refused().contains("the session has ended"));
     let again = managed.sign_in("otto");
-    assert!(managed.remote(&again, &["task", "start", "patrol"]).refused().contains("takes operator"));
+    assert!(
+        managed.remote(&again, &["task", "start", "patrol"]).refused().contains("takes operator")
+    );
     let left = format!("{}{}", managed.controller.log(), kept(&managed, "events.jsonl"));
     for secret in [&looks, &runs, &may, "secret of", "Password("] {
-        assert!(!left.contains(secret) && !kept(&managed, "accounts.json").contains(secret), "{secret}");
+        assert!(
+            !left.contains(secret) && !kept(&managed, "accounts.json").contains(secret),
+            "{secret}"
+        );
     }
 }
 
@@ -72,19 +84,26 @@ fn wrong_passwords_lock_an_account_and_a_restart_keeps_the_accounts() {
     let mut managed = managed("manage-lock", &[]);
     managed.account("ada", "operator");
     let (status, body) = managed.curl("-u 'ada:secret of ada'", "/v1/volumes");
-    assert_eq!((status.as_str(), body.starts_with("{\"reply\":\"volumes\"")), ("200", true), "{body}");
+    assert_eq!(
+        (status.as_str(), body.starts_with("{\"reply\":\"volumes\"")),
+        ("200", true),
+        "{body}"
+    );
     for _ in 0..5 {
         let (status, body) = managed.curl("-u 'ada:wrong one'", "/v1/volumes");
         assert_eq!((status.as_str(), body.contains("unauthenticated")), ("401", true), "{body}");
     }
     let (_, body) = managed.curl(
-        "-d '{\"account\":\"ada\",\"password\":\"secret of ada\"}' -H 'content-type: application/json'",
+        "-d '{\"account\":\"ada\",\"password\":\"secret of ada\"}' -H 'content-type: \
+            application/json'",
         "/v1/session",
     );
     assert!(body.contains("unauthenticated"), "it is locked: {body}");
     let list = managed.controller.softroc(&["account", "list"]).ok();
     assert!(list.contains("locked for"), "{list}");
-    assert!(managed.controller.softroc(&["events"]).ok().contains("account 'ada' is locked for 300 s"));
+    assert!(
+        managed.controller.softroc(&["events"]).ok().contains("account 'ada' is locked for 300 s")
+    );
     managed.controller.softroc(&["account", "set", "ada", "--unlock"]).ok();
     assert_eq!(managed.curl("-u 'ada:secret of ada'", "/v1/volumes").0, "200");
     managed.controller.stop();
@@ -117,7 +136,12 @@ fn the_first_password_is_in_a_file_of_its_own_until_it_is_changed() {
     assert!(!kept(&managed, "events.jsonl").contains(&managed.password));
     let to = format!("--server {} --fingerprint {}", managed.address, managed.fingerprint);
     let token = managed.shell(&format!("softroc account login admin {to} < {file}"));
-    assert!(managed.remote(token.trim(), &["volume", "list"]).refused().contains("must be changed first"));
+    assert!(
+        managed
+            .remote(token.trim(), &["volume", "list"])
+            .refused()
+            .contains("must be changed first")
+    );
     let set = format!("account set admin --password-stdin --token {} {to}", token.trim());
     managed.shell(&format!("echo 'a better password' | softroc {set}"));
     managed.remote(token.trim(), &["volume", "list"]).ok();
@@ -133,29 +157,14 @@ fn silent_connections_keep_nobody_out() {
     let managed = managed("manage-silent", &[]);
     let token = managed.account("ada", "read-only");
     let to = managed.address.trim_start_matches("https://");
-    let silent: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(to).expect("it listens")).collect();
+    let silent: Vec<_> =
+        (0..300).map(|_| std::net::TcpStream::connect(to).expect("it listens")).collect();
     managed.remote(&token, &["volume", "list"]).ok();
     assert_eq!(managed.curl(&format!("-H 'X-Auth-Token: {token}'"), "/v1/volumes").0, "200");
     drop(silent);
 }
 
-#[test]
-fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way() {
-    if !have("curl") {
-        return;
-    }
-    let managed = managed("manage-tls", &[]);
-    let silent: Vec<std::net::TcpStream> = (0..20)
-        .map(|_| {
-            std::net::TcpStream::connect(managed.address.trim_start_matches("https://")).expect("a place")
-        })
-        .collect();
-    for path in ["/v1/info", "/v1/volumes", "/metrics", "/v1/accounts", "/nowhere", "/v1/command"] {
-        let (status, body) = managed.curl("", path);
-        assert!(status == "401" && body.contains("an account is required"), "{path}: {status} {body}");
-    }
-    let asked = managed.curl("-D - -o /dev/null", "/v1/info").1;
-    assert!(asked.contains("www-authenticate: Basic realm=\"SoftROC\""), "{asked}");
+fn every_reply_has_the_headers_for_browsers(managed: &Managed) {
     for path in ["/v1/info", "/nowhere", "/console/sign-in", "/redfish/v1/"] {
         let head = managed.curl("-D - -o /dev/null", path).1;
         for header in [
@@ -168,15 +177,49 @@ fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way(
             assert!(head.contains(header), "{path} without {header}: {head}");
         }
     }
-    for wrong in ["-H 'X-Auth-Token: 0'", "-H 'Authorization: Bearer x'", "-u admin:", "-u ':'", "-u é:é"] {
+}
+
+#[test]
+fn nobody_gets_in_without_tls_or_an_account_and_who_is_silent_is_in_nobodys_way() {
+    if !have("curl") {
+        return;
+    }
+    let managed = managed("manage-tls", &[]);
+    let silent: Vec<std::net::TcpStream> = (0..20)
+        .map(|_| {
+            std::net::TcpStream::connect(managed.address.trim_start_matches("https://"))
+                .expect("a place")
+        })
+        .collect();
+    for path in ["/v1/info", "/v1/volumes", "/metrics", "/v1/accounts", "/nowhere", "/v1/command"] {
+        let (status, body) = managed.curl("", path);
+        assert!(
+            status == "401" && body.contains("an account is required"),
+            "{path}: {status} {body}"
+        );
+    }
+    let asked = managed.curl("-D - -o /dev/null", "/v1/info").1;
+    assert!(asked.contains("www-authenticate: Basic realm=\"SoftROC\""), "{asked}");
+    every_reply_has_the_headers_for_browsers(&managed);
+    for wrong in
+        ["-H 'X-Auth-Token: 0'", "-H 'Authorization: Bearer x'", "-u admin:", "-u ':'", "-u é:é"]
+    {
         assert_eq!(managed.curl(wrong, "/v1/info").0, "401", "{wrong}");
     }
     let plain = managed.address.replace("https", "http");
-    assert_eq!(managed.shell(&format!("curl -s {plain}/v1/info")), "", "plain HTTP is not answered");
+    assert_eq!(
+        managed.shell(&format!("curl -s {plain}/v1/info")),
+        "",
+        "plain HTTP is not answered"
+    );
     let other = managed.fingerprint.replace(|c: char| c != ':', "0");
     let server = ["volume", "list", "--server", &managed.address];
     let with = |more: &[&str]| softroc(&[&server[..], more].concat());
-    assert!(with(&["--fingerprint", &other]).refused().contains("the server has a different certificate"));
+    assert!(
+        with(&["--fingerprint", &other])
+            .refused()
+            .contains("the server has a different certificate")
+    );
     assert!(with(&["--fingerprint", "12"]).refused().contains("not a fingerprint"));
     assert!(with(&[]).refused().contains("--fingerprint"));
     assert!(with(&["--ca", "/dev/null"]).refused().contains("no certificate found"));
@@ -200,19 +243,38 @@ fn a_certificate_of_ones_own_is_served() {
     let folder = common::Folder::new("manage-certificate");
     let (certificate, key) = (folder.file("c.pem"), folder.file("k.pem"));
     let subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
-    let mut make =
-        vec!["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-out", &certificate, "-keyout", &key];
+    let mut make = vec![
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-out",
+        &certificate,
+        "-keyout",
+        &key,
+    ];
     make.extend(subject);
     common::run("openssl", &make);
-    let managed = managed("manage-own", &["--manage-certificate", &certificate, "--manage-key", &key]);
-    let told = common::run("openssl", &["x509", "-noout", "-fingerprint", "-sha256", "-in", &certificate]);
+    let managed =
+        managed("manage-own", &["--manage-certificate", &certificate, "--manage-key", &key]);
+    let told =
+        common::run("openssl", &["x509", "-noout", "-fingerprint", "-sha256", "-in", &certificate]);
     assert!(told.trim().ends_with(&managed.fingerprint), "{told}: {}", managed.fingerprint);
     let token = managed.account("ada", "read-only");
     let address = managed.address.replace("127.0.0.1", "localhost");
     let list = ["volume", "list", "--server", &address, "--ca", &certificate, "--token", &token];
     softroc(&list).ok();
     let wrong = Controller::unstarted("manage-wrong");
-    let serve = ["serve", "--state", &wrong.state(), "--manage", "127.0.0.1:0", "--manage-key", &certificate];
+    let serve = [
+        "serve",
+        "--state",
+        &wrong.state(),
+        "--manage",
+        "127.0.0.1:0",
+        "--manage-key",
+        &certificate,
+    ];
     let refused = softroc(&[&serve[..], &["--manage-certificate", &key]].concat()).refused();
     assert!(refused.contains("as PEM"), "{refused}");
 }

@@ -141,7 +141,8 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
     }
     let Some(mut guest) = guest() else { return };
     let mut controller = Controller::new("md");
-    let mut all: Vec<Judged> = kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
+    let mut all: Vec<Judged> =
+        kinds().into_iter().map(|kind| judged::make(&controller, kind)).collect();
     all.push(moved(&controller));
     let hashes: Vec<String> = all.iter().map(|judged| hash_of(&controller, &judged.name)).collect();
     // One more array, written to while a drive was offline.
@@ -160,7 +161,12 @@ fn linux_md_reads_what_softroc_wrote_and_what_it_changes_is_foreign() {
         }
     }
     let drives = guest.give(&degraded.drives, Keep::Nothing);
-    look_at(&mut guest, "degraded", Kind { known: Known::Structures("raid5", 2), ..degraded.kind }, &drives);
+    look_at(
+        &mut guest,
+        "degraded",
+        Kind { known: Known::Structures("raid5", 2), ..degraded.kind },
+        &drives,
+    );
     let changed = all.iter().find(|judged| judged.kind.level == "raid6").expect("it is among them");
     let machine = Folder::new("md-changed");
     let changed_drives = copies(changed, &machine);
@@ -190,7 +196,13 @@ fn moved(controller: &Controller) -> Judged {
     judged::write(controller, &name, capacity - 77_777, &common::pattern(5, 77_777));
     drives.extend(more.into_iter().map(PathBuf::from));
     let arrangement = Some("ddf-n-continue");
-    let kind = Kind { arrangement, level: "raid6", drives: 5, known: Known::Structures("raid6", 10), ..kind };
+    let kind = Kind {
+        arrangement,
+        level: "raid6",
+        drives: 5,
+        known: Known::Structures("raid6", 10),
+        ..kind
+    };
     Judged { kind, name, drives, capacity }
 }
 
@@ -221,7 +233,8 @@ fn expect_verdict(verdict: &Verdict, judged: &Judged, hash: &str) {
 /// Drives that md wrote to: SoftROC serves no volume of them and says why, and `rescue` reads md's
 /// content.
 fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
-    let paths: Vec<&str> = drives.iter().map(|drive| drive.to_str().expect("paths are text")).collect();
+    let paths: Vec<&str> =
+        drives.iter().map(|drive| drive.to_str().expect("paths are text")).collect();
     let mut controller = Controller::unstarted("md-foreign");
     controller.arguments.push("--drives".to_owned());
     controller.arguments.extend(paths.iter().map(|path| (*path).to_owned()));
@@ -239,7 +252,11 @@ fn expect_foreign(verdict: &Verdict, volume: &str, drives: &[PathBuf]) {
     let found = common::softroc(&arguments).ok();
     let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
     let rescued = &found["volumes"][0];
-    assert_eq!((&rescued["name"], &rescued["state"]), (&volume.into(), &"complete".into()), "{found}");
+    assert_eq!(
+        (&rescued["name"], &rescued["state"]),
+        (&volume.into(), &"complete".into()),
+        "{found}"
+    );
     assert!(verdict.of("HASH", "changed").is_some(), "{}", verdict.0);
 }
 
@@ -276,7 +293,9 @@ fn arrays_as_mdadm_makes_them_are_imported_with_their_data() {
         let drives: Vec<PathBuf> =
             (0..count).map(|slot| folder.0.join(format!("{name}.{slot}.img"))).collect();
         for drive in &drives {
-            std::fs::File::create(drive).and_then(|file| file.set_len(size)).expect("a sparse file");
+            std::fs::File::create(drive)
+                .and_then(|file| file.set_len(size))
+                .expect("a sparse file");
         }
         let given = guest.give(&drives, Keep::Everything).join(" ");
         guest.script += &format!("made {name} {level} {bitmap} {given}\n");

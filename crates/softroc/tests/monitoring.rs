@@ -38,7 +38,8 @@ fn address(controller: &Controller) -> String {
 /// The response to a `GET`: the head and the body.
 fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
@@ -51,8 +52,9 @@ fn scrape(controller: &Controller) -> String {
 
 /// The value of a series, as printed.
 fn value(page: &str, series: &str) -> Option<f64> {
-    let line =
-        page.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')))?;
+    let line = page
+        .lines()
+        .find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')))?;
     line.rsplit(' ').next()?.parse().ok()
 }
 
@@ -79,8 +81,11 @@ fn judge(program: &str, arguments: &[&str], input: &str) {
         .expect("it starts");
     child.stdin.take().expect("an input").write_all(input.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
-    let said =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success() && said.trim().is_empty(), "{program} says: {said}");
 }
 
@@ -89,7 +94,9 @@ fn eventful(name: &str) -> Controller {
     let controller = controller(name, &["--metrics-compat", "node-md"]);
     let drives = controller.volume("data", "raid5", 3);
     controller
-        .softroc(&["volume", "create", "scratch", "--level", "raid0", "--drives", "mem:64M", "mem:64M"])
+        .softroc(&[
+            "volume", "create", "scratch", "--level", "raid0", "--drives", "mem:64M", "mem:64M",
+        ])
         .ok();
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
     host.write(0, &[7; 4096]).expect("it is written");
@@ -113,9 +120,15 @@ fn promtool_has_nothing_to_say_and_nothing_is_told_twice() {
     assert_eq!(value(&page, "softroc_volume_state{volume=\"data\",state=\"degraded\"}"), Some(1.0));
     assert_eq!(value(&page, "softroc_volume_state{volume=\"data\",state=\"optimal\"}"), Some(0.0));
     assert_eq!(value(&page, "softroc_volume_failures_survivable{volume=\"data\"}"), Some(0.0));
-    assert_eq!(value(&page, "softroc_volume_failures_survivable_optimal{volume=\"data\"}"), Some(1.0));
+    assert_eq!(
+        value(&page, "softroc_volume_failures_survivable_optimal{volume=\"data\"}"),
+        Some(1.0)
+    );
     assert_eq!(value(&page, "softroc_volume_hosts{volume=\"scratch\"}"), Some(0.0));
-    assert!(value(&page, "softroc_volume_written_bytes_total{volume=\"data\"}") == Some(4096.0), "{page}");
+    assert!(
+        value(&page, "softroc_volume_written_bytes_total{volume=\"data\"}") == Some(4096.0),
+        "{page}"
+    );
     if have("promtool") {
         judge("promtool", &["check", "metrics"], &page);
     }
@@ -131,15 +144,17 @@ fn the_port_answers_metrics_and_nothing_else() {
     }
     let mut stream = TcpStream::connect(&address).expect("it listens");
     let shutdown = r#"{"command": "shutdown"}"#;
-    let head =
-        "POST /v1/command HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Type: application/json";
-    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{shutdown}", shutdown.len()).expect("it reads");
+    let head = "POST /v1/command HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\
+        Content-Type: application/json";
+    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{shutdown}", shutdown.len())
+        .expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     controller.softroc(&["volume", "list"]).ok();
     // A client that uses all connections does not block the controller.
-    let silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
+    let silent: Vec<TcpStream> =
+        (0..64).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     controller.softroc(&["volume", "list"]).ok();
     drop(silent);
     assert!(get(&address, "/metrics").0.starts_with("HTTP/1.1 200"));
@@ -149,12 +164,19 @@ fn the_port_answers_metrics_and_nothing_else() {
 fn an_address_for_others_is_refused_unless_it_is_meant() {
     let folder = Folder::new("metrics-remote");
     let state = folder.file("state");
-    for (address, why) in [("0.0.0.0:0", "add --allow-remote"), ("unix:metrics.sock", "needs HOST:PORT")] {
+    for (address, why) in
+        [("0.0.0.0:0", "add --allow-remote"), ("unix:metrics.sock", "needs HOST:PORT")]
+    {
         let said = softroc(&["serve", "--state", &state, "--metrics", address]);
         assert!(said.code != 0 && said.stderr.contains(why), "{}: {}", said.code, said.stderr);
     }
-    let controller = Controller::with("metrics-allowed", &["--metrics", "0.0.0.0:0", "--allow-remote"]);
-    assert!(controller.log().contains("metrics for Prometheus at http://0.0.0.0:"), "{}", controller.log());
+    let controller =
+        Controller::with("metrics-allowed", &["--metrics", "0.0.0.0:0", "--allow-remote"]);
+    assert!(
+        controller.log().contains("metrics for Prometheus at http://0.0.0.0:"),
+        "{}",
+        controller.log()
+    );
 }
 
 /// One outstanding request, so that at most one request is pending when the measurement ends.
@@ -164,19 +186,23 @@ fn counters_equal_what_storagebench_measured() {
     let drives = ["mem:96M", "mem:96M", "mem:96M"].map(str::to_owned);
     controller.create("data", "raid5", &drives).ok();
     controller.wait_synced("data");
-    let count = |page: &str, name: &str| value(page, &format!("{name}{{volume=\"data\"}}")).expect(name);
+    let count =
+        |page: &str, name: &str| value(page, &format!("{name}{{volume=\"data\"}}")).expect(name);
     let names = ["reads_completed", "read_bytes", "writes_completed", "written_bytes"]
         .map(|name| format!("softroc_volume_{name}_total"));
     let before = scrape(&controller);
     let uri = controller.uri("data");
-    let mut arguments = vec!["bench", &uri, "--profile", "database", "--outstanding", "1", "--destroy-data"];
+    let mut arguments =
+        vec!["bench", &uri, "--profile", "database", "--outstanding", "1", "--destroy-data"];
     arguments.extend(["--runtime", "1s", "--ramp", "0s", "--confidence", "none"]);
     let measured = controller.json(&arguments);
     let after = scrape(&controller);
     let [reads, read_bytes, writes, written_bytes] =
         names.map(|name| count(&after, &name) - count(&before, &name));
     let row = &measured["rows"][0];
-    let ios = |split: &str| row[split]["ios"].as_f64().unwrap_or_else(|| panic!("no {split} in {measured}"));
+    let ios = |split: &str| {
+        row[split]["ios"].as_f64().unwrap_or_else(|| panic!("no {split} in {measured}"))
+    };
     let (row_reads, row_writes) = (ios("read"), ios("write"));
     assert!(row_reads > 0.0 && row_writes > 0.0, "{measured}");
     let more = (reads - row_reads) + (writes - row_writes);
@@ -196,7 +222,10 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
     words
         .filter(|word| word.starts_with("softroc_") || word.starts_with("node_md_"))
         .map(|word| {
-            ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word)
+            ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| word.strip_suffix(end))
+                .unwrap_or(word)
         })
         .map(str::to_owned)
         .collect()
@@ -219,7 +248,8 @@ fn expressions(dashboard: &serde_json::Value) -> Vec<String> {
 fn what_is_shipped_names_what_is_exported() {
     let controller = eventful("shipped");
     let page = scrape(&controller);
-    let exported: BTreeSet<String> = families(&page).keys().map(|name| (*name).to_owned()).collect();
+    let exported: BTreeSet<String> =
+        families(&page).keys().map(|name| (*name).to_owned()).collect();
     let dashboard: serde_json::Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
     let variables = dashboard["templating"]["list"].to_string();
     let expressions = expressions(&dashboard);
@@ -264,7 +294,9 @@ fn as_series(pages: &[String]) -> String {
         }
     }
     let values = |values: &[Option<&str>]| -> String {
-        let each = |value: &Option<&str>| value.map_or("stale _x4".to_owned(), |value| format!("{value}x4"));
+        let each = |value: &Option<&str>| {
+            value.map_or("stale _x4".to_owned(), |value| format!("{value}x4"))
+        };
         values.iter().map(each).collect::<Vec<_>>().join(" ")
     };
     let line = |(name, all): (&&str, &Vec<Option<&str>>)| {
@@ -275,15 +307,18 @@ fn as_series(pages: &[String]) -> String {
 
 /// At the end of each page exactly these of the selected alerts fire.
 fn fires(folder: &Folder, rules: &Path, pages: &[String], asked: &str, expected: &[&[&str]]) {
-    let mut test = format!("rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n", rules.display());
+    let mut test =
+        format!("rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n", rules.display());
     test.push_str("  - interval: 1m\n    input_series:\n");
     test.push_str(&as_series(pages));
     test.push_str("    promql_expr_test:\n");
     for (number, alerts) in expected.iter().enumerate() {
-        let query = format!("max by (alertname) (ALERTS{{alertstate=\"firing\",alertname=~\"{asked}\"}})");
+        let query =
+            format!("max by (alertname) (ALERTS{{alertstate=\"firing\",alertname=~\"{asked}\"}})");
         test.push_str(&format!("      - expr: {query}\n        eval_time: {}m\n", number * 5 + 4));
-        let sample =
-            |alert: &&str| format!("          - labels: '{{alertname=\"{alert}\"}}'\n            value: 1\n");
+        let sample = |alert: &&str| {
+            format!("          - labels: '{{alertname=\"{alert}\"}}'\n            value: 1\n")
+        };
         test.push_str("        exp_samples:\n");
         alerts.iter().for_each(|alert| test.push_str(&sample(alert)));
     }
@@ -314,8 +349,10 @@ fn alerts_fire_while_a_drive_is_out_and_end_when_it_is_rebuilt() {
     controller.softroc(&["drive", "forget", &drives[1]]).ok();
     let mended = scrape(&controller);
     let pages = [well, out, mended];
-    let judges = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/awesome-prometheus-alerts");
-    let (insufficient, failed) = ("HostSoftwareRaidInsufficientDrives", "HostSoftwareRaidDiskFailure");
+    let judges =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/awesome-prometheus-alerts");
+    let (insufficient, failed) =
+        ("HostSoftwareRaidInsufficientDrives", "HostSoftwareRaidDiskFailure");
     let theirs = judges.join("node-exporter.yml");
     let both: &[&str] = &[failed, insufficient];
     fires(&controller.folder, &theirs, &pages, "HostSoftwareRaid.*", &[&[], both, &[]]);
@@ -340,7 +377,8 @@ impl Prometheus {
         let address = free.local_addr().expect("its address").to_string();
         drop(free);
         let settings =
-            "global:\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\nscrape_configs:\n".to_owned();
+            "global:\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\nscrape_configs:\n"
+                .to_owned();
         std::fs::write(&config, settings + &job("softroc", target) + &job("itself", &address))
             .expect("a file");
         let log = std::fs::File::create(folder.file("prometheus.log")).expect("a log");
@@ -358,7 +396,8 @@ impl Prometheus {
     /// The first value of a query's result, if any.
     fn query(&self, query: &str) -> Option<f64> {
         let url = format!("http://{}", self.address);
-        let output = Command::new("promtool").args(["query", "instant", &url, query]).output().ok()?;
+        let output =
+            Command::new("promtool").args(["query", "instant", &url, query]).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().next()?.split("=> ").nth(1)?.split(' ').next()?.parse().ok()
     }
@@ -396,18 +435,24 @@ fn a_prometheus_scrapes_while_volumes_come_and_go() {
         let name = format!("v{round}");
         controller.create(&name, "raid5", &drives).ok();
         prometheus
-            .until(&format!("softroc_volume_state{{volume=\"{name}\",state=\"optimal\"}}"), |is| is == 1.0);
+            .until(&format!("softroc_volume_state{{volume=\"{name}\",state=\"optimal\"}}"), |is| {
+                is == 1.0
+            });
         controller.softroc(&["drive", "fail", &format!("{name}:0")]).ok();
         prometheus
-            .until(&format!("softroc_volume_failures_survivable{{volume=\"{name}\"}}"), |left| left == 0.0);
+            .until(&format!("softroc_volume_failures_survivable{{volume=\"{name}\"}}"), |left| {
+                left == 0.0
+            });
         controller.softroc(&["volume", "delete", &name, "--yes"]).ok();
         controller.softroc(&["drive", "clear-failed", &drives[0]]);
-        prometheus.until(&format!("absent(softroc_volume_info{{volume=\"{name}\"}})"), |is| is == 1.0);
+        prometheus
+            .until(&format!("absent(softroc_volume_info{{volume=\"{name}\"}})"), |is| is == 1.0);
     }
     prometheus.until("count_over_time(up{job=\"softroc\"}[10m])", |scrapes| scrapes >= 20.0);
     assert_eq!(
-        prometheus
-            .query("sum_over_time(up{job=\"softroc\"}[10m]) - count_over_time(up{job=\"softroc\"}[10m])"),
+        prometheus.query(
+            "sum_over_time(up{job=\"softroc\"}[10m]) - count_over_time(up{job=\"softroc\"}[10m])"
+        ),
         Some(0.0)
     );
     for dropped in ["sample_duplicate_timestamp", "sample_out_of_order", "sample_out_of_bounds"] {

@@ -69,7 +69,9 @@ impl Certificates {
         run("openssl", &arguments);
         let folder = self.0.file(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        for (from, to) in [(file("ca", "cert"), "ca-cert"), (cert, "client-cert"), (key, "client-key")] {
+        for (from, to) in
+            [(file("ca", "cert"), "ca-cert"), (cert, "client-cert"), (key, "client-key")]
+        {
             std::fs::copy(from, format!("{folder}/{to}.pem")).expect("a copy");
         }
     }
@@ -94,8 +96,8 @@ fn serve(certificates: &Certificates, mode: &str, more: &[&str]) -> (Controller,
     let drives = controller.file_drives(4);
     controller.create("data", "raid1", &drives[..2]).ok();
     controller.create("secret", "raid1", &drives[2..]).ok();
-    let addresses =
-        std::fs::read_to_string(format!("{}/nbd.addresses", controller.state())).expect("addresses");
+    let addresses = std::fs::read_to_string(format!("{}/nbd.addresses", controller.state()))
+        .expect("addresses");
     let first = addresses.lines().next().expect("an address");
     let port = first.rsplit_once(':').expect("a port").1.parse().expect("a number");
     (controller, port)
@@ -112,7 +114,8 @@ fn uri(port: u16, volume: &str, folder: &str) -> String {
 
 /// The output of a program that must fail.
 fn refused(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().expect("it starts");
+    let output =
+        Command::new(program).args(arguments).stdin(Stdio::null()).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{program} {arguments:?} was let in");
     said
@@ -172,7 +175,8 @@ fn a_host_uses_what_the_rules_give_it_and_hears_of_nothing_else() {
     }
     let certificates = Certificates::new();
     let rules = certificates.0.file("rules");
-    let text = "# the first rule that fits counts\ndata name:bob.example read-only\n* name:alice.example read-write\n";
+    let text = "# the first rule that fits counts\ndata name:bob.example read-only\n\
+        * name:alice.example read-write\n";
     std::fs::write(&rules, text).expect("a file");
     let clients = certificates.0.file("ca-cert.pem");
     let (controller, port) =
@@ -209,7 +213,8 @@ fn where_tls_is_allowed_each_host_chooses() {
     // A server with a certificate of another authority is not ours: the client must detect it.
     let elsewhere = certificates.0.file("elsewhere");
     std::fs::create_dir_all(&elsewhere).expect("a folder");
-    std::fs::copy(certificates.0.file("other-cert.pem"), format!("{elsewhere}/ca-cert.pem")).expect("a copy");
+    std::fs::copy(certificates.0.file("other-cert.pem"), format!("{elsewhere}/ca-cert.pem"))
+        .expect("a copy");
     refused("nbdinfo", &[&uri(port, "data", &elsewhere)]);
 }
 
@@ -249,7 +254,8 @@ fn a_thousand_half_open_handshakes_keep_nobody_out() {
         }
     }
     // Few silent connections are kept, and none blocks others.
-    let fds = std::fs::read_dir(format!("/proc/{}/fd", controller.pid())).expect("its files").count();
+    let fds =
+        std::fs::read_dir(format!("/proc/{}/fd", controller.pid())).expect("its files").count();
     assert!(fds < 200, "{fds} files are open");
     assert!(!controller.log().contains("connection rejected"), "{}", controller.log());
     assert_eq!(info(&alice)["TLS"], true);
@@ -268,7 +274,8 @@ fn files_that_will_not_do_are_named() {
     };
     let said = serve(&["--nbd-access", &text]);
     assert!(said.contains("line 1") && said.contains("name:"), "{said}");
-    let said = serve(&["--nbd-tls", "required", "--nbd-certificate", &nothing, "--nbd-key", &nothing]);
+    let said =
+        serve(&["--nbd-tls", "required", "--nbd-certificate", &nothing, "--nbd-key", &nothing]);
     assert!(said.contains(&nothing), "{said}");
     let said = serve(&["--nbd-tls", "required", "--nbd-certificate", &text, "--nbd-key", &text]);
     assert!(said.contains(&text) && said.contains("--nbd-certificate"), "{said}");

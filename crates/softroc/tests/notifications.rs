@@ -24,7 +24,11 @@ impl Drop for Sink {
 fn spawn(program: &str, arguments: &[&str], output: &str) -> Sink {
     let file = std::fs::File::create(output).expect("a file");
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a file"))
+        .stderr(file);
     Sink(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")))
 }
 
@@ -71,7 +75,8 @@ fn webhook(refused: usize) -> (u16, Requests) {
             if *count > refused && !body.is_empty() {
                 told.lock().expect("not poisoned").push((head, body));
             }
-            let _ = stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+            let _ = stream
+                .write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes());
         }
     });
     (port, heard)
@@ -99,7 +104,8 @@ fn hook(controller: &Controller) -> (String, String) {
     let (folder, told) = (controller.folder.file("hooks"), controller.folder.file("hooked"));
     std::fs::create_dir(&folder).expect("a folder");
     let program = format!("{folder}/one.sh");
-    std::fs::write(&program, format!("#!/bin/sh\ncat >>{told}\necho >>{told}\n")).expect("a program");
+    std::fs::write(&program, format!("#!/bin/sh\ncat >>{told}\necho >>{told}\n"))
+        .expect("a program");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("it is one");
     (format!("hook:{folder}"), told)
 }
@@ -134,15 +140,19 @@ fn syslog_server(controller: &Controller) -> Option<(Sink, String, String)> {
     );
     std::fs::write(&settings, lines).expect("settings");
     let pid = controller.folder.file("rsyslog.pid");
-    let sink =
-        spawn("rsyslogd", &["-n", "-f", &settings, "-i", &pid], &controller.folder.file("rsyslog.log"));
+    let sink = spawn(
+        "rsyslogd",
+        &["-n", "-f", &settings, "-i", &pid],
+        &controller.folder.file("rsyslog.log"),
+    );
     until("rsyslogd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     Some((sink, format!("syslog+tcp://127.0.0.1:{port}"), told))
 }
 
 /// Python's aiosmtpd, which prints each mail.
 fn mail_server(controller: &Controller) -> Option<(Sink, String, String)> {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/judges-python/bin/python");
+    let python =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/judges-python/bin/python");
     let is_there = python.is_file()
         && Command::new(&python)
             .args(["-c", "import aiosmtpd"])
@@ -170,7 +180,8 @@ fn journal() -> Option<Option<Sink>> {
         return None;
     }
     let socket = "/run/systemd/journal/socket";
-    let listens = || std::os::unix::net::UnixDatagram::unbound().and_then(|one| one.connect(socket)).is_ok();
+    let listens =
+        || std::os::unix::net::UnixDatagram::unbound().and_then(|one| one.connect(socket)).is_ok();
     if listens() {
         return Some(None);
     }
@@ -182,6 +193,19 @@ fn journal() -> Option<Option<Sink>> {
     let sink = spawn(daemon, &[], "/dev/null");
     until("journald listens", listens);
     Some(Some(sink))
+}
+
+/// The last message is sent to all channels: when it arrives, all earlier ones have.
+fn wait_for_the_last_message(controller: &Controller) {
+    for info in controller.json(&["notify", "list"])["channels"].as_array().expect("channels") {
+        let name = info["name"].as_str().expect("a name").to_owned();
+        until(&name, || {
+            let all = controller.json(&["notify", "list"]);
+            let all = all["channels"].as_array().cloned().unwrap_or_default();
+            all.iter()
+                .any(|one| one["name"] == *name && one["waiting"] == 0 && one["problem"].is_null())
+        });
+    }
 }
 
 #[test]
@@ -204,21 +228,18 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
         set(&controller, "syslog", target, &[]);
     }
     if let Some((_, target, _)) = &mail {
-        set(&controller, "mail", target, &["--from", "raid@example.org", "--to", "ops@example.org"]);
+        set(
+            &controller,
+            "mail",
+            target,
+            &["--from", "raid@example.org", "--to", "ops@example.org"],
+        );
     }
     std::fs::remove_file(&drives[1]).expect("it is pulled");
     until("the spare has taken its place", || {
         controller.softroc(&["events"]).ok().contains("drive.takes-slot")
     });
-    // A last message is sent to all channels: when it arrives, all earlier ones have.
-    for info in controller.json(&["notify", "list"])["channels"].as_array().expect("channels") {
-        let name = info["name"].as_str().expect("a name").to_owned();
-        until(&name, || {
-            let all = controller.json(&["notify", "list"]);
-            let all = all["channels"].as_array().cloned().unwrap_or_default();
-            all.iter().any(|one| one["name"] == *name && one["waiting"] == 0 && one["problem"].is_null())
-        });
-    }
+    wait_for_the_last_message(&controller);
     let code = "drive.failed";
     until("the hook was notified", || text(&hooked).contains(code));
     until("the webhook was notified", || {
@@ -228,12 +249,19 @@ fn a_pulled_drive_is_one_message_on_each_channel_with_the_same_code() {
     let heard = web.lock().expect("not poisoned").clone();
     let of_drive: Vec<_> = heard.iter().filter(|(_, body)| body.contains(code)).collect();
     assert_eq!(of_drive.len(), 1, "{heard:?}");
-    assert!(of_drive[0].0.to_lowercase().contains("x-softroc-code: drive.failed"), "{}", of_drive[0].0);
+    assert!(
+        of_drive[0].0.to_lowercase().contains("x-softroc-code: drive.failed"),
+        "{}",
+        of_drive[0].0
+    );
     assert_eq!(heard.len(), 1, "with a spare there is nothing else to tell: {heard:?}");
-    judge_servers([&snmp, &syslog, &mail].map(|one| one.as_ref().map(|(_, _, told)| told.as_str())));
+    judge_servers(
+        [&snmp, &syslog, &mail].map(|one| one.as_ref().map(|(_, _, told)| told.as_str())),
+    );
     if journal.is_some() {
         // Of this controller: others may have written there as well.
-        let line = "journalctl -q --no-pager -o json MESSAGE_ID=0d0fece52f518f2b87a56c087ba37f7e || true";
+        let line =
+            "journalctl -q --no-pager -o json MESSAGE_ID=0d0fece52f518f2b87a56c087ba37f7e || true";
         let found = || -> Vec<String> {
             let all = run("sh", &["-c", line]);
             all.lines().filter(|line| line.contains(&drives[1])).map(str::to_owned).collect()
@@ -250,7 +278,11 @@ fn judge_servers([snmp, syslog, mail]: [Option<&str>; 3]) {
     if let Some(told) = &snmp {
         until("the trap", || text(told).contains(code));
         let all = text(told);
-        assert_eq!(all.matches(".1.3.6.1.4.1.32473.1.1.1.0 = STRING: \"drive.failed\"").count(), 1, "{all}");
+        assert_eq!(
+            all.matches(".1.3.6.1.4.1.32473.1.1.1.0 = STRING: \"drive.failed\"").count(),
+            1,
+            "{all}"
+        );
         assert!(
             all.contains("OID: .1.3.6.1.4.1.32473.1.0.1")
                 && all.contains(".1.3.6.1.4.1.32473.1.1.2.0 = INTEGER: 1"),
@@ -260,14 +292,28 @@ fn judge_servers([snmp, syslog, mail]: [Option<&str>; 3]) {
     if let Some(told) = &syslog {
         until("the record", || text(told).contains(code));
         let all = text(told);
-        assert_eq!(all.matches("warning|softroc|drive.failed|[softroc@32473 number=").count(), 1, "{all}");
+        assert_eq!(
+            all.matches("warning|softroc|drive.failed|[softroc@32473 number=").count(),
+            1,
+            "{all}"
+        );
     }
     if let Some(told) = &mail {
         until("the mail", || text(told).contains("END MESSAGE"));
         let all = text(told);
         assert_eq!(all.matches("X-Softroc-Code: drive.failed").count(), 1, "{all}");
-        assert!(all.contains("To: ops@example.org") && all.contains("Code:     drive.failed"), "{all}");
+        assert!(
+            all.contains("To: ops@example.org") && all.contains("Code:     drive.failed"),
+            "{all}"
+        );
     }
+}
+
+/// A channel for each event of a spare.
+fn send_all_of_spares(controller: &Controller, target: &str) {
+    let channel = ["notify", "set", "web", target];
+    let which = ["--severity", "info", "--fold", "0", "--code", "spare.*"];
+    controller.softroc(&[&channel[..], &which].concat()).ok();
 }
 
 #[test]
@@ -275,9 +321,7 @@ fn a_sink_that_is_away_gets_all_of_it_in_order_also_over_a_restart() {
     let mut controller = Controller::new("notify-away");
     let port = free_port(false);
     let target = format!("http://127.0.0.1:{port}/x");
-    controller
-        .softroc(&["notify", "set", "web", &target, "--severity", "info", "--fold", "0", "--code", "spare.*"])
-        .ok();
+    send_all_of_spares(&controller, &target);
     let drives = controller.file_drives_of("64M", 2);
     controller.softroc(&["drive", "add", &drives[0]]).ok();
     for round in 0..4 {
@@ -285,7 +329,9 @@ fn a_sink_that_is_away_gets_all_of_it_in_order_also_over_a_restart() {
         controller.softroc(&["spare", "remove", &drives[0]]).ok();
         if round == 1 {
             // An unsaved event ends with the process.
-            until("four wait", || controller.json(&["notify", "list"])["channels"][0]["waiting"] == 4);
+            until("four wait", || {
+                controller.json(&["notify", "list"])["channels"][0]["waiting"] == 4
+            });
             controller.kill_9();
             controller.start();
         }
@@ -296,9 +342,7 @@ fn a_sink_that_is_away_gets_all_of_it_in_order_also_over_a_restart() {
     // fails.
     let (port, heard) = webhook(1);
     let target = format!("http://127.0.0.1:{port}/x");
-    controller
-        .softroc(&["notify", "set", "web", &target, "--severity", "info", "--fold", "0", "--code", "spare.*"])
-        .ok();
+    send_all_of_spares(&controller, &target);
     until("it has all", || heard.lock().expect("not poisoned").len() == 8);
     let heard: Vec<serde_json::Value> = heard
         .lock()
@@ -319,8 +363,9 @@ fn secrets_are_told_to_nobody_and_a_webhook_is_signed() {
     let state = controller.state();
     let program = env!("CARGO_BIN_EXE_softroc");
     let target = format!("http://127.0.0.1:{port}/x");
-    let line =
-        format!("echo 'a hidden key' | {program} notify set web {target} --secret-stdin --state {state}");
+    let line = format!(
+        "echo 'a hidden key' | {program} notify set web {target} --secret-stdin --state {state}"
+    );
     assert!(!run("sh", &["-c", &line]).contains("hidden"));
     // Set again without the secret: the same target keeps it.
     controller.softroc(&["notify", "set", "web", &target, "--severity", "critical"]).ok();
@@ -328,8 +373,10 @@ fn secrets_are_told_to_nobody_and_a_webhook_is_signed() {
     assert!(list.contains("\"has_secret\": true") && !list.contains("hidden"), "{list}");
     controller.softroc(&["notify", "test", "web"]).ok();
     let (head, body) = heard.lock().expect("not poisoned")[0].clone();
-    let signed =
-        head.lines().find_map(|line| line.strip_prefix("x-softroc-signature: sha256=")).expect("signed");
+    let signed = head
+        .lines()
+        .find_map(|line| line.strip_prefix("x-softroc-signature: sha256="))
+        .expect("signed");
     if have("openssl") {
         let file = controller.folder.file("body");
         std::fs::write(&file, body).expect("a file");
@@ -338,13 +385,17 @@ fn secrets_are_told_to_nobody_and_a_webhook_is_signed() {
     }
     let events = controller.softroc(&["events"]).ok();
     assert!(
-        events.contains("notify.test") && !events.contains("hidden") && !controller.log().contains("hidden")
+        events.contains("notify.test")
+            && !events.contains("hidden")
+            && !controller.log().contains("hidden")
     );
     let file = Path::new(&state).join("notifications.json");
     assert_eq!(std::fs::metadata(file).expect("it is kept").permissions().mode() & 0o777, 0o600);
     // Another target does not get the first target's secret.
     controller.softroc(&["notify", "set", "web", "http://127.0.0.1:1/elsewhere"]).ok();
-    assert!(controller.softroc(&["notify", "list", "--json"]).ok().contains("\"has_secret\": false"));
+    assert!(
+        controller.softroc(&["notify", "list", "--json"]).ok().contains("\"has_secret\": false")
+    );
 }
 
 #[test]
@@ -352,7 +403,10 @@ fn what_makes_no_sense_is_refused() {
     let controller = Controller::new("notify-wrong");
     for (arguments, told) in [
         (&["notify", "set", "web", "nowhere"][..], "expected journal, syslog:"),
-        (&["notify", "set", "log", "journal", "--code", "drive.fail"], "there is no event 'drive.fail'"),
+        (
+            &["notify", "set", "log", "journal", "--code", "drive.fail"],
+            "there is no event 'drive.fail'",
+        ),
         (&["notify", "set", "mail", "smtp://localhost"], "--from and --to"),
         (&["notify", "set", "log", "journal", "--quiet", "22-7"], "HH:MM-HH:MM"),
         (&["notify", "test", "web"], "there is no channel 'web'"),
@@ -364,9 +418,14 @@ fn what_makes_no_sense_is_refused() {
     // A program that other users may change is not run.
     let (target, hooked) = hook(&controller);
     let program = format!("{}/one.sh", target.trim_start_matches("hook:"));
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o722)).expect("others may write");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o722))
+        .expect("others may write");
     controller.softroc(&["notify", "set", "hook", &target]).ok();
     let answer = controller.softroc(&["notify", "test", "hook"]);
-    assert!(answer.code != 0 && answer.stderr.contains("other users may write to it"), "{}", answer.stderr);
+    assert!(
+        answer.code != 0 && answer.stderr.contains("other users may write to it"),
+        "{}",
+        answer.stderr
+    );
     assert!(!Path::new(&hooked).exists());
 }

@@ -22,7 +22,8 @@ fn uid() -> String {
 }
 
 fn mode(path: &str) -> u32 {
-    std::fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{path}: {error}")).mode() & 0o7777
+    std::fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{path}: {error}")).mode()
+        & 0o7777
 }
 
 fn give_away(path: impl AsRef<Path>) {
@@ -60,20 +61,28 @@ fn the_sockets_of_nbd_are_open_to_whom_the_options_say() {
     let of = |name: &str, arguments: &[&str]| {
         let controller = Controller::with(name, arguments);
         let found = std::fs::symlink_metadata(controller.nbd_socket()).expect("the socket");
-        assert_eq!(mode(&format!("{}/control.sock", controller.state())), 0o600, "it has its own options");
+        assert_eq!(
+            mode(&format!("{}/control.sock", controller.state())),
+            0o600,
+            "it has its own options"
+        );
         (found.mode() & 0o7777, found.gid())
     };
     let own = run("id", &["-g"]).trim().to_owned();
     let number: u32 = own.parse().expect("a number");
     assert_eq!(of("nbd-mode", &["--nbd-socket-mode", "0622"]), (0o622, number));
     assert_eq!(of("nbd-group", &["--nbd-socket-group", &own]), (0o660, number));
-    assert_eq!(of("nbd-both", &["--nbd-socket-group", &own, "--nbd-socket-mode", "0640"]), (0o640, number));
+    assert_eq!(
+        of("nbd-both", &["--nbd-socket-group", &own, "--nbd-socket-mode", "0640"]),
+        (0o640, number)
+    );
     // The control socket's options may give all users read access, but nobody data access.
     let looked_at = Controller::with("nbd-not", &["--socket-mode", "0666", "--socket-group", &own]);
     assert_eq!(mode(&looked_at.nbd_socket()), 0o600);
     let folder = Folder::new("nbd-wrong");
-    let refused =
-        |arguments: &[&str]| softroc(&[&["serve", "--state", &folder.file("state")], arguments].concat());
+    let refused = |arguments: &[&str]| {
+        softroc(&[&["serve", "--state", &folder.file("state")], arguments].concat())
+    };
     let answer = refused(&["--nbd-socket-group", "nobody-has-such-a-group"]);
     assert_eq!(answer.code, 4, "{}", answer.stderr);
     names(&answer.stderr, &["'nobody-has-such-a-group' in /etc/group", "groupadd"]);
@@ -106,8 +115,8 @@ fn links_in_the_state_folder_are_not_followed() {
         let content = std::fs::read_to_string(format!("{outside}/{name}")).expect("it stays");
         assert_eq!(content, format!("precious {name}"));
     }
-    let aside =
-        std::fs::read_link(format!("{state}/drives.toml.unreadable-1")).expect("the link itself is kept");
+    let aside = std::fs::read_link(format!("{state}/drives.toml.unreadable-1"))
+        .expect("the link itself is kept");
     assert_eq!(aside.to_str(), Some(format!("{outside}/drives.toml").as_str()));
     // The lock is the first file that a controller opens.
     std::fs::remove_file(format!("{state}/lock")).expect("it was there");
@@ -120,7 +129,8 @@ fn links_in_the_state_folder_are_not_followed() {
 impl Controller {
     /// The controller still works.
     fn volume_again(&self) {
-        let more: Vec<String> = (0..2).map(|at| self.folder.file(&format!("more{at}.img"))).collect();
+        let more: Vec<String> =
+            (0..2).map(|at| self.folder.file(&format!("more{at}.img"))).collect();
         self.softroc(&["drive", "add", "--create", common::DRIVE, &more[0], &more[1]]).ok();
         self.create("again", "raid1", &more).ok();
     }
@@ -137,17 +147,28 @@ fn a_state_folder_that_others_can_change_is_refused() {
         answer.stderr
     };
     for open in [0o770, 0o707] {
-        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(open)).expect("it is ours");
+        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(open))
+            .expect("it is ours");
         let text = format!("mode 0{open:o}");
-        names(&refused(), &[&state, "can be written by other users", &text, "chmod go-w", "--state DIR"]);
+        names(
+            &refused(),
+            &[&state, "can be written by other users", &text, "chmod go-w", "--state DIR"],
+        );
     }
     if uid() != "0" {
         return not_possible("a state folder of another user", "only root can give one away");
     }
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
     give_away(&state);
-    names(&refused(), &[&state, "belongs to another user (uid 65534; expected uid 0 or root)", "chown -R 0"]);
-    assert_eq!(std::fs::read_dir(&state).expect("it is there").count(), 0, "nothing was made in it");
+    names(
+        &refused(),
+        &[&state, "belongs to another user (uid 65534; expected uid 0 or root)", "chown -R 0"],
+    );
+    assert_eq!(
+        std::fs::read_dir(&state).expect("it is there").count(),
+        0,
+        "nothing was made in it"
+    );
 }
 
 /// A helper, not a test: a process of another user that accepts connections at a socket, and stays
@@ -187,9 +208,12 @@ fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
     for (owner, verb) in [(OTHER, "belongs to"), (0, "is served by")] {
         lchown(&socket, Some(owner), None).expect("root may");
         for place in [&[][..], &["--state", &state]] {
-            for command in
-                [&["volume", "list"][..], &["health"], &["storcli", "/c0", "show"], &["events", "--follow"]]
-            {
+            for command in [
+                &["volume", "list"][..],
+                &["health"],
+                &["storcli", "/c0", "show"],
+                &["events", "--follow"],
+            ] {
                 let (code, said) = ask(&[command, place].concat());
                 assert_ne!(code, Some(0), "{command:?}");
                 if command[0] != "storcli" {
@@ -197,7 +221,12 @@ fn the_control_socket_of_another_user_is_spoken_to_only_by_name() {
                     let user = format!("{verb} another user");
                     names(
                         &said,
-                        &["/control.sock ", &user, "uid 65534; expected uid 0 or root", "'--socket "],
+                        &[
+                            "/control.sock ",
+                            &user,
+                            "uid 65534; expected uid 0 or root",
+                            "'--socket ",
+                        ],
                     );
                 }
             }
@@ -225,7 +254,8 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
     let theirs = format!("{base} belongs to another user (uid 65534; expected uid 0 or root)");
     names(&controller.log(), &["write-through", &theirs, "--cache-folder DIR"]);
     let drives = controller.file_drives(2);
-    let create = ["volume", "create", "v", "--level", "raid1", "--write-mode", "write-back", "--drives"];
+    let create =
+        ["volume", "create", "v", "--level", "raid1", "--write-mode", "write-back", "--drives"];
     controller.softroc(&[&create[..], &[drives[0].as_str(), drives[1].as_str()]].concat()).ok();
     let shown = controller.softroc(&["volume", "show", "v"]).ok();
     names(&shown, &["write-through (configured: write-back)", &theirs]);
@@ -239,7 +269,12 @@ fn memory_of_the_cache_is_not_taken_over_from_another_user() {
         controller.softroc(&["volume", "show", "v"]).ok().contains("cache     write-back,")
             && std::fs::read_dir(&base).is_ok_and(|mut folders| folders.next().is_some())
     });
-    let own = std::fs::read_dir(&base).expect("it is there").flatten().next().expect("one of its own").path();
+    let own = std::fs::read_dir(&base)
+        .expect("it is there")
+        .flatten()
+        .next()
+        .expect("one of its own")
+        .path();
     assert_eq!(
         (mode(own.to_str().expect("text")), mode(&format!("{}/cache.kept", own.display()))),
         (0o700, 0o600)
@@ -268,7 +303,8 @@ impl<S: Read + Write> Raw<S> {
         loop {
             let mut head = [0; 20];
             self.0.read_exact(&mut head).expect("an answer");
-            let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
+            let word =
+                |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
             let (kind, len) = (word(12), word(16));
             let mut data = vec![0; len as usize];
             self.0.read_exact(&mut data).expect("the rest of it");
@@ -315,6 +351,22 @@ impl<S: Read + Write> Raw<S> {
     }
 }
 
+/// Names without an export that the client may use, most of them similar to one.
+const ABSENT: [&[u8]; 12] = [
+    b"priv",
+    b"PUB",
+    b"pub\0priv",
+    b"pub\0",
+    b"\0",
+    b"../priv",
+    b"priv ",
+    b" pub",
+    b"pub ",
+    "prıv".as_bytes(),
+    b"pub\n",
+    b"*",
+];
+
 /// Exports without permission look absent to a client, and names are compared as bytes.
 #[test]
 fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
@@ -332,35 +384,30 @@ fn a_host_hears_of_what_the_rules_give_it_and_of_nothing_else() {
     for name in ["pub", "ro", "priv"] {
         let drives: Vec<String> =
             (0..2).map(|at| controller.folder.file(&format!("{name}{at}.img"))).collect();
-        controller.softroc(&["drive", "add", "--create", common::DRIVE, &drives[0], &drives[1]]).ok();
+        controller
+            .softroc(&["drive", "add", "--create", common::DRIVE, &drives[0], &drives[1]])
+            .ok();
         controller.create(name, "raid1", &drives).ok();
     }
-    let addresses = std::fs::read_to_string(format!("{}/nbd.addresses", controller.state())).expect("a file");
+    let addresses =
+        std::fs::read_to_string(format!("{}/nbd.addresses", controller.state())).expect("a file");
     let tcp = addresses.lines().find(|line| line.starts_with("127.0.0.1:")).expect("an address");
     let at_unix = || Raw::new(UnixStream::connect(&unix).expect("it listens"));
     let at_tcp = || Raw::new(TcpStream::connect(tcp).expect("it listens"));
     assert_eq!(at_unix().list(), ["pub", "ro"]);
     assert_eq!(at_tcp().list(), ["ro"], "no user is known there");
     let flags = |info: Result<u16, _>| info.map(|flags| flags & READ_ONLY).ok();
-    assert_eq!((flags(at_unix().info(b"pub")), flags(at_unix().info(b"ro"))), (Some(0), Some(READ_ONLY)));
-    assert_eq!((flags(at_tcp().info(b"pub")), flags(at_tcp().info(b"ro"))), (None, Some(READ_ONLY)));
+    assert_eq!(
+        (flags(at_unix().info(b"pub")), flags(at_unix().info(b"ro"))),
+        (Some(0), Some(READ_ONLY))
+    );
+    assert_eq!(
+        (flags(at_tcp().info(b"pub")), flags(at_tcp().info(b"ro"))),
+        (None, Some(READ_ONLY))
+    );
     // If a client may use only one export, the empty name selects it; with two, none.
     assert_eq!((flags(at_tcp().info(b"")), flags(at_unix().info(b""))), (Some(READ_ONLY), None));
-    let names = [
-        &b"priv"[..],
-        b"PUB",
-        b"pub\0priv",
-        b"pub\0",
-        b"\0",
-        b"../priv",
-        b"priv ",
-        b" pub",
-        b"pub ",
-        "prıv".as_bytes(),
-        b"pub\n",
-        b"*",
-    ];
-    for name in names {
+    for name in ABSENT {
         let (unix, tcp) = (at_unix().info(name), at_tcp().info(name));
         let absent = at_unix().info(b"absent").expect_err("there is none").0;
         for (way, info) in [("unix", unix), ("tcp", tcp)] {

@@ -6,7 +6,8 @@ use common::mounted::{Mounted, can_mount};
 use common::{Controller, have, not_possible, pattern_file, run};
 
 /// Levels with their drives; whether they survive the loss of one.
-const LEVELS: [(&str, usize, bool); 3] = [("raid0", 3, false), ("raid1", 2, true), ("raid5", 4, true)];
+const LEVELS: [(&str, usize, bool); 3] =
+    [("raid0", 3, false), ("raid1", 2, true), ("raid5", 4, true)];
 
 /// Runs `judge` on a volume of every level, and again with a failed drive if the level survives
 /// that.
@@ -41,12 +42,23 @@ fn nbdinfo_sees_what_is_exported() {
         let info: serde_json::Value = serde_json::from_str(&text).expect("nbdinfo prints JSON");
         let export = &info["exports"][0];
         assert_eq!(export["export-size"].as_u64(), Some(controller.capacity(volume)));
-        for can in ["can_flush", "can_fua", "can_trim", "can_zero", "can_multi_conn", "can_cache", "can_df"] {
+        for can in [
+            "can_flush",
+            "can_fua",
+            "can_trim",
+            "can_zero",
+            "can_multi_conn",
+            "can_cache",
+            "can_df",
+        ] {
             assert_eq!(export[can], true, "{can}: {export}");
         }
         assert_eq!(export["is_read_only"], false);
         assert_eq!(export["contexts"][0], "base:allocation");
-        let list = run("nbdinfo", &["--list", &format!("nbd+unix:///?socket={}", controller.nbd_socket())]);
+        let list = run(
+            "nbdinfo",
+            &["--list", &format!("nbd+unix:///?socket={}", controller.nbd_socket())],
+        );
         assert!(list.contains(&format!("export=\"{volume}\"")), "{list}");
     });
 }
@@ -59,7 +71,8 @@ fn nbdcopy_and_qemu_img_bring_an_image_in_and_out_unchanged() {
     on_every_level("copies", |controller, volume| {
         let size = controller.capacity(volume) as usize;
         let (uri, image) = (controller.uri(volume), controller.folder.0.join("in.img"));
-        let (image_path, back) = (controller.folder.file("in.img"), controller.folder.file("out.img"));
+        let (image_path, back) =
+            (controller.folder.file("in.img"), controller.folder.file("out.img"));
         pattern_file(&image, 1, size);
         run("nbdcopy", &["--connections=4", "--flush", &image_path, &uri]);
         run("nbdcopy", &["--connections=4", &uri, &back]);

@@ -10,7 +10,8 @@ use std::process::Command;
 fn softroc_in(folder: &Folder, state: Option<&str>, arguments: &[&str]) -> Answer {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
     command.args(arguments).current_dir(&folder.0).env_remove("SOFTROC_STATE");
-    let output = command.envs(state.map(|state| ("SOFTROC_STATE", state))).output().expect("softroc starts");
+    let output =
+        command.envs(state.map(|state| ("SOFTROC_STATE", state))).output().expect("softroc starts");
     Answer {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -24,7 +25,8 @@ fn the_state_folder_is_that_of_the_flag_or_of_the_environment_or_the_one_that_is
     controller.volume("v", "raid1", 2);
     let (state, nowhere) = (controller.state(), controller.folder.file("nowhere"));
     let is_found = |state: Option<&str>, arguments: &[&str]| {
-        let answer = softroc_in(&controller.folder, state, &[arguments, &["volume", "show", "v"]].concat());
+        let answer =
+            softroc_in(&controller.folder, state, &[arguments, &["volume", "show", "v"]].concat());
         answer.code == 0
     };
     assert!(is_found(None, &["--state", &state]));
@@ -49,7 +51,8 @@ fn the_control_socket_is_its_users_alone_unless_a_group_is_let_in() {
     assert_eq!(mode(&grouped), 0o660);
     let folder = Folder::new("socket-wrong");
     let state = folder.file("state");
-    let refused = |arguments: &[&str]| softroc_in(&folder, Some(&state), &[&["serve"], arguments].concat());
+    let refused =
+        |arguments: &[&str]| softroc_in(&folder, Some(&state), &[&["serve"], arguments].concat());
     let answer = refused(&["--socket-group", "nobody-has-such-a-group"]);
     assert_eq!(answer.code, 4, "{}", answer.stderr);
     assert!(answer.stderr.contains("'nobody-has-such-a-group' in /etc/group"), "{}", answer.stderr);
@@ -76,22 +79,30 @@ fn a_file_that_was_not_made_for_a_drive_is_refused_with_the_way_to_make_one() {
         (write("empty.img", &[]), "is empty"),
     ] {
         let before = std::fs::read(&path).expect("the file");
-        for arguments in
-            [&["drive", "add", &path][..], &["volume", "create", "v", "--level", "jbod", "--drives", &path]]
-        {
+        for arguments in [
+            &["drive", "add", &path][..],
+            &["volume", "create", "v", "--level", "jbod", "--drives", &path],
+        ] {
             let answer = controller.softroc(arguments);
             assert_eq!(answer.code, 2, "{arguments:?}: {}{}", answer.stdout, answer.stderr);
             assert!(answer.stderr.contains(why), "{arguments:?}: {}", answer.stderr);
-            assert!(answer.stderr.contains("softroc drive add FILE --create 1G"), "{}", answer.stderr);
+            assert!(
+                answer.stderr.contains("softroc drive add FILE --create 1G"),
+                "{}",
+                answer.stderr
+            );
         }
         assert!(std::fs::read(&path).expect("the file") == before, "{path} was changed");
     }
     let drives = controller.json(&["drive", "list"]);
     assert_eq!(drives["drives"].as_array().map(Vec::len), Some(0));
     // Nor is it registered at a start.
-    let other = Controller::with("no-drive-given", &["--drives", &controller.folder.file("thesis.txt")]);
+    let other =
+        Controller::with("no-drive-given", &["--drives", &controller.folder.file("thesis.txt")]);
     // It is examined concurrently with the start.
-    until("it is looked at", || other.json(&["drive", "list"])["drives"].as_array().map(Vec::len) == Some(0));
+    until("it is looked at", || {
+        other.json(&["drive", "list"])["drives"].as_array().map(Vec::len) == Some(0)
+    });
     assert!(other.log().contains("was not created for a drive: it holds text"), "{}", other.log());
     // A file of zeroes is a drive, whichever program created it.
     let made = controller.folder.file("made.img");

@@ -15,7 +15,16 @@ fn json(arguments: &[&str]) -> serde_json::Value {
 /// A short prediction of a single drive.
 fn predict(drives: &str, extra: &[&str]) -> Vec<String> {
     let mut arguments = vec!["predict", "--controller", "direct", "--drives", drives];
-    arguments.extend(["--profile", "random-read", "--outstanding", "1", "--runtime", "10ms", "--seeds", "1"]);
+    arguments.extend([
+        "--profile",
+        "random-read",
+        "--outstanding",
+        "1",
+        "--runtime",
+        "10ms",
+        "--seeds",
+        "1",
+    ]);
     arguments.extend(extra);
     arguments.into_iter().map(str::to_owned).collect()
 }
@@ -59,7 +68,8 @@ fn a_journal_on_a_log_is_predicted() {
 #[test]
 fn the_catalog_says_which_drives_were_calibrated() {
     let list = softroc(&["catalog", "list"]).ok();
-    let line = |name: &str| list.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    let line =
+        |name: &str| list.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
     assert!(line("NVMe-SSD").contains("PCIe 4.0 x4"), "{list}");
     for (drive, figures) in [
         ("NVMe-SSD", "from the data sheet"),
@@ -67,7 +77,10 @@ fn the_catalog_says_which_drives_were_calibrated() {
         ("SAS-12G-SSD", "calibrated"),
     ] {
         assert!(line(drive).trim_end().ends_with(figures), "{}", line(drive));
-        assert_eq!(json(&["catalog", "show", drive, "--json"])["calibrated"], figures == "calibrated");
+        assert_eq!(
+            json(&["catalog", "show", drive, "--json"])["calibrated"],
+            figures == "calibrated"
+        );
     }
     assert_eq!(json(&["catalog", "show", "direct", "--json"])["interface"], "any");
     assert!(!softroc(&["catalog", "show", "SAS-12G-SSD"]).ok().contains("not calibrated"));
@@ -81,7 +94,10 @@ fn two_controllers_are_compared_side_by_side() {
     let arguments: Vec<&str> = command.split_whitespace().collect();
     let short = ["--outstanding", "64", "--runtime", "10ms", "--seeds", "1"];
     let shown = softroc(&[&arguments[..], &short[..]].concat()).ok();
-    assert!(shown.contains("LSI2108") && shown.contains("LSI2208-1G") && shown.contains("ratio"), "{shown}");
+    assert!(
+        shown.contains("LSI2108") && shown.contains("LSI2208-1G") && shown.contains("ratio"),
+        "{shown}"
+    );
     let row = shown.lines().find(|line| line.contains("database")).expect("a row");
     let numbers: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!((numbers[2] / numbers[1] - numbers[3]).abs() < 0.01, "{row}");
@@ -120,7 +136,10 @@ fn a_reproduction_prints_rows_at_once_and_a_summary_when_it_is_interrupted() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.starts_with("217 figures, ") && said.contains(" of them simulated: "), "{said}");
-    assert!(said.contains(" of 217 figures compared") && said.contains("page.html not written"), "{said}");
+    assert!(
+        said.contains(" of 217 figures compared") && said.contains("page.html not written"),
+        "{said}"
+    );
     assert!(!std::path::Path::new(&page).exists());
     assert!(text.contains(" of links: error at most"), "{text}");
     let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();

@@ -74,25 +74,43 @@ fn every_resource_follows_its_schema() {
     subscribe(&managed, "http://127.0.0.1:1/nowhere");
     let csdl = judges.join("csdl");
     let to = ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--authtype", "Session"];
-    let schemas = ["--skipschema", "--schema_directory", csdl.to_str().expect("text"), "--logdir", "logs"];
-    let (_, said) = judged(&managed, &judges, "rf_service_validator", &[&to[..], &schemas].concat());
+    let schemas =
+        ["--skipschema", "--schema_directory", csdl.to_str().expect("text"), "--logdir", "logs"];
+    let (_, said) =
+        judged(&managed, &judges, "rf_service_validator", &[&to[..], &schemas].concat());
     let [passed, warned, failed] = counts(&said);
-    let bad: Vec<&str> = said.lines().filter(|line| line.contains("FAIL") || line.contains("WARN")).collect();
-    assert!(passed > 2000 && warned == 0 && failed == 0, "{passed}, {warned}, {failed}: {bad:?}\n{said}");
+    let bad: Vec<&str> =
+        said.lines().filter(|line| line.contains("FAIL") || line.contains("WARN")).collect();
+    assert!(
+        passed > 2000 && warned == 0 && failed == 0,
+        "{passed}, {warned}, {failed}: {bad:?}\n{said}"
+    );
 }
 
 /// The protocol validator's report: the number of passed tests, and the rows of others.
 fn protocol_report(managed: &Managed, judges: &Path) -> (usize, Vec<String>) {
-    let to =
-        ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--no-cert-check", "--avoid-http-redirect"];
+    let to = [
+        "-r",
+        &managed.address,
+        "-u",
+        "ada",
+        "-p",
+        PASSWORD,
+        "--no-cert-check",
+        "--avoid-http-redirect",
+    ];
     let report = ["--report-type", "tsv", "--report-dir", "."];
     let (_, said) = judged(managed, judges, "rf_protocol_validator", &[&to[..], &report].concat());
     let files = std::fs::read_dir(&managed.controller.folder.0).expect("a folder").flatten();
-    let tsv = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "tsv"));
+    let tsv = files
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|kind| kind == "tsv"));
     let tsv = tsv.unwrap_or_else(|| panic!("no report: {said}"));
     let rows = std::fs::read_to_string(&tsv).expect("a report");
     std::fs::remove_file(tsv).expect("it is ours");
-    let is = |row: &&str, results: &[&str]| row.split('\t').nth(4).is_some_and(|it| results.contains(&it));
+    let is = |row: &&str, results: &[&str]| {
+        row.split('\t').nth(4).is_some_and(|it| results.contains(&it))
+    };
     let passed = rows.lines().filter(|row| is(row, &["PASS"])).count();
     (passed, rows.lines().filter(|row| is(row, &["FAIL", "WARN"])).map(str::to_owned).collect())
 }
@@ -116,7 +134,8 @@ fn accounts_and_queries_serve_their_use_cases() {
     let managed = served("redfish-cases");
     let to = ["-r", &managed.address, "-u", "ada", "-p", PASSWORD, "--report-dir", "reports"];
     let cases = ["--test-list", "AccountManagement", "QueryParameters"];
-    let (good, said) = judged(&managed, &judges, "rf_use_case_checkers", &[&to[..], &cases].concat());
+    let (good, said) =
+        judged(&managed, &judges, "rf_use_case_checkers", &[&to[..], &cases].concat());
     let [passed, warned, failed] = counts(&said);
     assert!(good && passed >= 25 && warned == 0 && failed == 0, "{said}");
 }
@@ -126,7 +145,10 @@ fn clients_make_volumes_wait_for_tasks_and_delete_them() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-clients");
     // A check waits for an offline drive.
-    managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();
+    managed
+        .controller
+        .softroc(&["drive", "online", &managed.controller.folder.file("d0.img")])
+        .ok();
     managed.controller.wait_optimal("data");
     for script in ["redfish_client.py", "sushy_client.py"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges").join(script);
@@ -174,7 +196,9 @@ fn events_come_as_they_happen_and_end_with_the_session() {
 
 /// Subscribes a destination to events; returns the address of the subscription.
 fn subscribe(managed: &Managed, destination: &str) -> String {
-    let body = format!("{{\"Destination\":\"{destination}\",\"Protocol\":\"Redfish\",\"Context\":\"mine\"}}");
+    let body = format!(
+        "{{\"Destination\":\"{destination}\",\"Protocol\":\"Redfish\",\"Context\":\"mine\"}}"
+    );
     let post = format!("-u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'");
     let (status, body) = managed.curl(&post, "/redfish/v1/EventService/Subscriptions");
     let made: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
@@ -191,7 +215,10 @@ fn listen(listener: &std::net::TcpListener, answer: &str) -> serde_json::Value {
         if let Some((head, body)) = text.split_once("\r\n\r\n")
             && let Ok(sent) = serde_json::from_str(body)
         {
-            assert!(head.starts_with("POST /events HTTP/1.1") && head.contains("application/json"), "{head}");
+            assert!(
+                head.starts_with("POST /events HTTP/1.1") && head.contains("application/json"),
+                "{head}"
+            );
             stream
                 .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
                 .expect("a request");
@@ -225,7 +252,8 @@ fn events_are_sent_to_who_subscribed_in_order_and_again_if_they_did_not_arrive()
                 (&event["Context"], &event["@odata.type"]),
                 (&"mine".into(), &"#Event.v1_13_0.Event".into())
             );
-            let number: u64 = event["Id"].as_str().and_then(|id| id.parse().ok()).expect("a number");
+            let number: u64 =
+                event["Id"].as_str().and_then(|id| id.parse().ok()).expect("a number");
             seen.push(number);
             let message = event["Events"][0]["Message"].as_str();
             if !refuses_first && message.is_some_and(|told| told.contains(text)) {
@@ -259,7 +287,8 @@ fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
     let Some(judges) = judges() else { return };
     let managed = served("redfish-pulled");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let to = format!("http://127.0.0.1:{}/events", listener.local_addr().expect("it has one").port());
+    let to =
+        format!("http://127.0.0.1:{}/events", listener.local_addr().expect("it has one").port());
     let tool = |name: &str| judges.join("venv/bin").join(name).to_str().expect("text").to_owned();
     let tried = std::thread::scope(|scope| {
         let tried = scope.spawn(|| listen(&listener, "204 No Content"));
@@ -271,12 +300,13 @@ fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
     assert_eq!(tried["Events"][0]["MessageId"], "Resource.1.3.TestMessage");
     let login = ["-r", managed.address.as_str(), "-u", "ada", "-p", PASSWORD];
     let subscriber = tool("rf_event_service.py");
-    let subscribe = [&[subscriber.as_str()][..], &login, &["subscribe", "-dest", &to, "-c", "mine"]].concat();
+    let subscribe =
+        [&[subscriber.as_str()][..], &login, &["subscribe", "-dest", &to, "-c", "mine"]].concat();
     let (good, said) = judged(&managed, &judges, "python", &subscribe);
     assert!(good, "{said}");
     pull(&managed, "d1.img");
-    let mut host =
-        common::host::Host::connect(&managed.controller.nbd_socket(), "data").expect("it is served");
+    let mut host = common::host::Host::connect(&managed.controller.nbd_socket(), "data")
+        .expect("it is served");
     let sent = std::thread::scope(|scope| {
         let heard = scope.spawn(|| {
             loop {
@@ -296,7 +326,10 @@ fn a_listener_that_dmtf_tries_and_subscribes_hears_of_a_pulled_drive() {
         (&"mine".into(), &"Warning".into()),
         "{sent}"
     );
-    assert!(sent["Events"][0]["Message"].as_str().is_some_and(|text| text.contains("d1.img")), "{sent}");
+    assert!(
+        sent["Events"][0]["Message"].as_str().is_some_and(|text| text.contains("d1.img")),
+        "{sent}"
+    );
     let reader = tool("rf_logs.py");
     let logs = [&[reader.as_str()][..], &login, &["-m", "softroc", "--details"]].concat();
     let (good, said) = judged(&managed, &judges, "python", &logs);
@@ -316,10 +349,14 @@ impl Drop for Ended {
 /// A TLS server with an untrusted certificate; returns its received data.
 fn tls_server(managed: &Managed, name: &str) -> (Ended, u16, PathBuf) {
     let file = |kind: &str| managed.controller.folder.file(&format!("{name}.{kind}"));
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it has one").port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("it has one")
+        .port();
     let make = format!(
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -keyout {} -out {}",
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1 \
+            -addext subjectAltName=IP:127.0.0.1 -keyout {} -out {}",
         file("key"),
         file("pem")
     );
@@ -358,7 +395,9 @@ fn a_certificate_for_which_nobody_vouches_is_looked_at_where_that_is_asked() {
     subscribe(&managed, &format!("https://127.0.0.1:{lax}/events"));
     let patch = |body: &str| {
         managed.curl(
-            &format!("-X PATCH -u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'"),
+            &format!(
+                "-X PATCH -u 'ada:{PASSWORD}' -H 'content-type: application/json' -d '{body}'"
+            ),
             &at,
         )
     };
@@ -386,13 +425,18 @@ fn ansible_makes_reads_and_deletes_a_volume() {
         return not_installed("ansible");
     }
     let managed = served("redfish-ansible");
-    managed.controller.softroc(&["drive", "online", &managed.controller.folder.file("d0.img")]).ok();
+    managed
+        .controller
+        .softroc(&["drive", "online", &managed.controller.folder.file("d0.img")])
+        .ok();
     managed.controller.wait_optimal("data");
     let (_, body) =
         managed.curl(&format!("-u 'ada:{PASSWORD}'"), "/redfish/v1/Chassis/host/Drives?$expand=.");
     let all: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     let is_free = |drive: &&serde_json::Value| {
-        drive["Name"].as_str().is_some_and(|name| name.ends_with("more1.img") || name.ends_with("more2.img"))
+        drive["Name"]
+            .as_str()
+            .is_some_and(|name| name.ends_with("more1.img") || name.ends_with("more2.img"))
     };
     let members = all["Members"].as_array().unwrap_or_else(|| panic!("no drives: {body}"));
     let drives: Vec<&serde_json::Value> =
@@ -407,7 +451,8 @@ fn ansible_makes_reads_and_deletes_a_volume() {
     });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/redfish_ansible.yml");
     let variables = variables.to_string();
-    let arguments = ["-i", "localhost,", "-c", "local", "-e", &variables, path.to_str().expect("text")];
+    let arguments =
+        ["-i", "localhost,", "-c", "local", "-e", &variables, path.to_str().expect("text")];
     let (good, said) = judged(&managed, &judges, "ansible-playbook", &arguments);
     assert!(good && said.contains("failed=0") && said.contains("ok=8"), "{said}");
     let events = managed.controller.softroc(&["events"]).ok();
@@ -420,11 +465,18 @@ fn hostile_requests_are_answered_or_dropped() {
     let controller = common::Controller::new("redfish-hostile");
     let socket = format!("{}/control.sock", controller.state());
     let seeds = [
-        "GET /redfish/v1/Systems/host/Storage/softroc/Volumes?$expand=. HTTP/1.1\r\nHost: x\r\nOData-Version: 4.0\r\nConnection: close\r\n\r\n",
-        "POST /redfish/v1/SessionService/Sessions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 38\r\n\r\n{\"UserName\": \"admin\", \"Password\": \"x\"}",
-        "PATCH /redfish/v1/AccountService/Accounts/admin HTTP/1.1\r\nHost: x\r\nIf-Match: W/\"1\"\r\nAuthorization: Basic eA==\r\nConnection: close\r\nContent-Length: 18\r\n\r\n{\"Password\": \"xx\"}",
-        "POST /v1/command HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 26\r\n\r\n{\"command\": \"volume-list\"}",
-        "PATCH /v1/accounts/a HTTP/1.1\r\nHost: x\r\nX-Auth-Token: 00\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "GET /redfish/v1/Systems/host/Storage/softroc/Volumes?$expand=. HTTP/1.1\r\n\
+         Host: x\r\nOData-Version: 4.0\r\nConnection: close\r\n\r\n",
+        "POST /redfish/v1/SessionService/Sessions HTTP/1.1\r\nHost: x\r\n\
+         Content-Type: application/json\r\nConnection: close\r\nContent-Length: 38\r\n\r\n\
+         {\"UserName\": \"admin\", \"Password\": \"x\"}",
+        "PATCH /redfish/v1/AccountService/Accounts/admin HTTP/1.1\r\nHost: x\r\n\
+         If-Match: W/\"1\"\r\nAuthorization: Basic eA==\r\nConnection: close\r\n\
+         Content-Length: 18\r\n\r\n{\"Password\": \"xx\"}",
+        "POST /v1/command HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+         Connection: close\r\nContent-Length: 26\r\n\r\n{\"command\": \"volume-list\"}",
+        "PATCH /v1/accounts/a HTTP/1.1\r\nHost: x\r\nX-Auth-Token: 00\r\n\
+         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut number = |below: usize| {
@@ -442,7 +494,8 @@ fn hostile_requests_are_answered_or_dropped() {
                 1 => bytes.truncate(at.max(1)),
                 2 => bytes.insert(at, b"\0%/\r\n{\"\xFF"[number(8)]),
                 _ => {
-                    let piece = bytes[at..(at + number(32)).min(bytes.len())].repeat(1 + number(40));
+                    let piece =
+                        bytes[at..(at + number(32)).min(bytes.len())].repeat(1 + number(40));
                     bytes.splice(at..at, piece);
                 }
             }

@@ -31,8 +31,14 @@ impl Drop for Serving {
 
 fn serving(drives: &[String], more: &[&str], socket: &Path) -> Serving {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
-    command.arg("rescue").args(drives).args(more).arg("--serve").arg(format!("unix:{}", socket.display()));
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    command
+        .arg("rescue")
+        .args(drives)
+        .args(more)
+        .arg("--serve")
+        .arg(format!("unix:{}", socket.display()));
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     while !socket.exists() {
         assert!(started.elapsed() < Duration::from_secs(60), "nothing is served");
@@ -68,17 +74,23 @@ fn a_degraded_array_is_served_read_only_to_outside_programs() {
         return;
     }
     let Some(folder) = unpacked("raid5-4-stale-member") else { return };
-    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let drives: Vec<String> =
+        (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
     let answer = softroc(&["rescue", &drives[0], &drives[1], &drives[2], &drives[3], "--json"]);
     let found: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
     let volume = &found["volumes"][0];
-    assert_eq!((&volume["state"], &volume["level"]), (&"degraded".into(), &"raid5".into()), "{volume}");
+    assert_eq!(
+        (&volume["state"], &volume["level"]),
+        (&"degraded".into(), &"raid5".into()),
+        "{volume}"
+    );
     assert_eq!((&volume["events"], &volume["members"][2]["events"]), (&22.into(), &17.into()));
     assert_eq!(volume["members"][2]["standing"], "stale");
 
     let socket = folder.0.join("nbd.sock");
     let _serving = serving(&drives, &[], &socket);
-    let address = format!("nbd+unix:///{}?socket={}", volume["export"].as_str().unwrap(), socket.display());
+    let address =
+        format!("nbd+unix:///{}?socket={}", volume["export"].as_str().unwrap(), socket.display());
     run("nbdinfo", &["--is", "read-only", &address]);
     let copy = folder.file("copy.img");
     run("nbdcopy", &[&address, &copy]);
@@ -100,8 +112,8 @@ fn a_degraded_array_and_a_truncated_image_come_with_advice() {
     let drives = [0, 1, 3].map(|number| folder.file(&format!("disk{number}.img")));
     let [a, b, c] = drives.each_ref().map(String::as_str);
     let table = softroc(&["rescue", a, b, c]).ok();
-    let degraded =
-        "the data can be read: redundancy replaces what is missing; repeat the command with --serve";
+    let degraded = "the data can be read: redundancy replaces what is missing; repeat the command \
+                    with --serve";
     assert!(table.contains(degraded) && !table.contains("a complete copy"), "{table}");
     let cut = std::fs::OpenOptions::new().write(true).open(b).unwrap();
     cut.set_len(8 << 20).unwrap();
@@ -113,7 +125,8 @@ fn a_degraded_array_and_a_truncated_image_come_with_advice() {
     // Without its metadata, the image is no member.
     cut.set_len(4096).unwrap();
     let table = softroc(&["rescue", a, b, c]).ok();
-    let lost = "disk1.img: no array metadata found, and it is not read; if it is the missing member";
+    let lost = "disk1.img: no array metadata found, and it is not read; if it is the missing \
+        member";
     assert!(table.contains(lost), "{table}");
 }
 
@@ -137,7 +150,9 @@ fn drives_whose_metadata_are_gone_are_guessed_shown_and_served() {
     let [a, b, c, d] = drives.each_ref().map(String::as_str);
     let table = softroc(&["rescue", a, b, c, d, "--guess"]);
     assert_eq!(table.code, 0, "{}", table.stderr);
-    for expected in ["drive 1: ", "single parity", "GUESS", "left-symmetric", "64 KiB  0 2 1 3", "sure (+"] {
+    for expected in
+        ["drive 1: ", "single parity", "GUESS", "left-symmetric", "64 KiB  0 2 1 3", "sure (+"]
+    {
         assert!(table.stdout.contains(expected), "no '{expected}' in:\n{}", table.stdout);
     }
     let told = softroc(&["rescue", a, b, c, d, "--guess", "--json"]);
@@ -145,7 +160,10 @@ fn drives_whose_metadata_are_gone_are_guessed_shown_and_served() {
     let first = &told["candidates"][0];
     assert_eq!((&first["level"], &first["sureness"]), (&"raid5".into(), &"sure".into()), "{first}");
     assert_eq!(first["members"], serde_json::json!([drive(0), drive(1), drive(2), drive(3)]));
-    assert_eq!((&first["strip_bytes"], &first["data_start_bytes"]), (&65536.into(), &(1 << 20).into()));
+    assert_eq!(
+        (&first["strip_bytes"], &first["data_start_bytes"]),
+        (&65536.into(), &(1 << 20).into())
+    );
 
     let socket = folder.0.join("nbd.sock");
     let serve = format!("unix:{}", socket.display());
@@ -171,7 +189,11 @@ fn of_drives_that_tell_nothing_nothing_is_guessed() {
     blank.iter().for_each(|drive| std::fs::write(drive, vec![0; 4 << 20]).unwrap());
     let answer = softroc(&["rescue", &blank[0], &blank[1], "--guess"]);
     assert_eq!(answer.code, 1, "{}", answer.stdout);
-    assert!(answer.stderr.contains("the contents of these drives do not reveal"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("the contents of these drives do not reveal"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]
@@ -182,25 +204,46 @@ fn drives_without_an_array_are_told_and_the_exit_code_says_so() {
     let answer = softroc(&["rescue", &blank]);
     assert_eq!(answer.code, 1);
     assert!(answer.stdout.contains("no array metadata found"), "{}", answer.stdout);
-    assert!(answer.stderr.contains("no array was found on the drive, and nothing was changed; name all"));
+    assert!(
+        answer
+            .stderr
+            .contains("no array was found on the drive, and nothing was changed; name all")
+    );
     let answer = softroc(&["rescue", &folder.file("none.img")]);
     assert_eq!(answer.code, 1);
-    assert!(answer.stderr.contains("because no drive could be opened; check the names"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("because no drive could be opened; check the names"),
+        "{}",
+        answer.stderr
+    );
     let answer = softroc(&["rescue", &blank, "--guess"]);
-    assert!(answer.stderr.contains("1 drive can be opened, and guessing takes 2 to 24"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("1 drive can be opened, and guessing takes 2 to 24"),
+        "{}",
+        answer.stderr
+    );
     let answer = softroc(&["rescue", &blank, "--serial", "other.img=X1"]);
     assert_eq!(answer.code, 2, "{}", answer.stderr);
-    assert!(answer.stderr.contains("'other.img', which is not among the drives"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("'other.img', which is not among the drives"),
+        "{}",
+        answer.stderr
+    );
 }
 
 /// Intel's metadata identify drives by serial numbers, which files do not have.
 #[test]
 fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volumes_served() {
     let Some(folder) = unpacked("imsm-raid5-4") else { return };
-    let drives: Vec<String> = [2, 0, 3, 1].map(|number| folder.file(&format!("disk{number}.img"))).to_vec();
+    let drives: Vec<String> =
+        [2, 0, 3, 1].map(|number| folder.file(&format!("disk{number}.img"))).to_vec();
     let [a, b, c, d] = &drives[..] else { unreachable!() };
     let table = softroc(&["rescue", a, b, c, d]);
-    assert!(table.stdout.contains("not readable") && table.stdout.contains("--guess"), "{}", table.stdout);
+    assert!(
+        table.stdout.contains("not readable") && table.stdout.contains("--guess"),
+        "{}",
+        table.stdout
+    );
     let told = softroc(&["rescue", a, b, c, d, "--guess", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     let first = &told["candidates"][0];
@@ -229,7 +272,8 @@ fn drives_whose_serial_numbers_nobody_knows_are_put_in_order_and_all_their_volum
 #[test]
 fn an_interrupted_reshape_is_read_with_its_backup_file() {
     let Some(folder) = unpacked("raid5-4-chunk64to128-backup") else { return };
-    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let drives: Vec<String> =
+        (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
     let [a, b, c, d] = &drives[..] else { unreachable!() };
     let without = softroc(&["rescue", a, b, c, d]);
     assert!(without.stdout.contains("rescue DRIVE... --backup-file FILE"), "{}", without.stdout);
@@ -248,7 +292,8 @@ fn an_interrupted_reshape_is_read_with_its_backup_file() {
 #[test]
 fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
     let Some(folder) = unpacked("raid5-4-meta1.0") else { return };
-    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let drives: Vec<String> =
+        (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
     for drive in &drives {
         let file = std::fs::OpenOptions::new().write(true).open(drive).unwrap();
         file.set_len((16 + 48) << 20).unwrap();
@@ -265,7 +310,11 @@ fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
     assert!(three.stdout.contains("degraded"), "{}", three.stdout);
     let wrong = rescue(&["--size-was", "other.img=16MiB"]);
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);
-    assert!(wrong.stderr.contains("'other.img', which is not among the drives"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("'other.img', which is not among the drives"),
+        "{}",
+        wrong.stderr
+    );
     for wrong in ["large", "=16MiB", "a.img="] {
         assert_eq!(rescue(&["--size-was", wrong]).code, 2, "{wrong}");
     }
@@ -275,7 +324,8 @@ fn the_size_that_drives_had_is_an_option_for_all_or_for_one() {
 #[test]
 fn a_drive_and_its_copy_are_named_once_and_bad_blocks_are_in_the_table_and_in_json() {
     let Some(folder) = unpacked("raid5-4-stale-member") else { return };
-    let drives: Vec<String> = (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
+    let drives: Vec<String> =
+        (0..4).map(|number| folder.file(&format!("disk{number}.img"))).collect();
     let copy = folder.file("copy.img");
     std::fs::copy(&drives[0], &copy).unwrap();
     let [a, b, c, d] = &drives[..] else { unreachable!() };
@@ -288,15 +338,18 @@ fn a_drive_and_its_copy_are_named_once_and_bad_blocks_are_in_the_table_and_in_js
     superblock[185..192].copy_from_slice(&[0, 8, 0, 16, 0, 0, 0]);
     superblock[216..220].fill(0);
     let roles = u32::from_le_bytes(superblock[220..224].try_into().unwrap()) as usize;
-    let word = |word: &[u8]| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let word =
+        |word: &[u8]| word.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let sum: u64 = superblock[..256 + 2 * roles].chunks(4).map(word).sum();
-    superblock[216..220].copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
+    superblock[216..220]
+        .copy_from_slice(&(sum as u32).wrapping_add((sum >> 32) as u32).to_le_bytes());
     let list = &mut bytes[SUPERBLOCK as usize + 16 * 512..][..4096];
     list.fill(0xFF);
     list[..8].copy_from_slice(&(4096_u64 << 10 | 8).to_le_bytes());
     std::fs::write(b, &bytes).unwrap();
     let told = softroc(&["rescue", a, b, c, d]).stdout;
-    let expected = "disk1.img has a list of bad blocks: its sectors 4096 to 4103 (4 KiB) count as unreadable";
+    let expected = "disk1.img has a list of bad blocks: its sectors 4096 to 4103 (4 KiB) count as \
+        unreadable";
     assert!(told.contains(expected), "{told}");
     let told = softroc(&["rescue", a, b, c, d, "--json"]).stdout;
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();

@@ -98,7 +98,8 @@ fn qemu_connects_again_within_its_delay() {
     let mut controller = Controller::new("reconnect");
     controller.volume("data", "raid1", 2);
     let server = format!("file.server.type=unix,file.server.path={}", controller.nbd_socket());
-    let image = format!("driver=raw,file.driver=nbd,{server},file.export=data,file.reconnect-delay=300");
+    let image =
+        format!("driver=raw,file.driver=nbd,{server},file.export=data,file.reconnect-delay=300");
     let mut qemu = Command::new("qemu-io")
         .args(["--image-opts", &image])
         .stdin(Stdio::piped())
@@ -107,8 +108,9 @@ fn qemu_connects_again_within_its_delay() {
         .spawn()
         .expect("qemu-io starts");
     let mut input = qemu.stdin.take().expect("an input");
-    let mut ask =
-        |command: &str| writeln!(input, "{command}").and_then(|()| input.flush()).expect("it listens");
+    let mut ask = |command: &str| {
+        writeln!(input, "{command}").and_then(|()| input.flush()).expect("it listens")
+    };
     let writes = |controller: &Controller| controller.show("data")["hosts"][0]["writes"].as_u64();
     ask("write -P 1 0 64k");
     until("the first write", || writes(&controller) == Some(1));
@@ -168,7 +170,9 @@ fn a_socket_that_is_handed_over_keeps_its_clients_waiting_over_a_restart() {
         host.write((number * PIECE) as u64, &piece(number)).expect("it is written");
     }
     for number in 0..3 {
-        assert!(host.read((number * PIECE) as u64, PIECE).expect("it is readable") == piece(number));
+        assert!(
+            host.read((number * PIECE) as u64, PIECE).expect("it is readable") == piece(number)
+        );
     }
 }
 
@@ -211,7 +215,10 @@ fn files_that_were_made_longer_have_all_of_their_room() {
     assert!(said.contains("from the next start of the controller on"), "{said}");
     controller.kill_9();
     controller.start();
-    assert_eq!(controller.json(&["drive", "show", &drives[0]])["drive"]["size_bytes"].as_u64(), Some(longer));
+    assert_eq!(
+        controller.json(&["drive", "show", &drives[0]])["drive"]["size_bytes"].as_u64(),
+        Some(longer)
+    );
     controller.softroc(&["volume", "expand", "data"]).ok();
     until("the new room", || controller.capacity("data") > before + (100 << 20));
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");

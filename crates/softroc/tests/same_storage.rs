@@ -24,7 +24,8 @@ impl Drop for Loop {
 }
 
 fn create(controller: &Controller, name: &str, drives: &[&str]) -> common::Answer {
-    controller.softroc(&[&["volume", "create", name, "--level", "raid1", "--drives"], drives].concat())
+    controller
+        .softroc(&[&["volume", "create", name, "--level", "raid1", "--drives"], drives].concat())
 }
 
 /// Regression: a mirror of two loop devices over one file was "optimal". It was missing at the next
@@ -50,7 +51,10 @@ fn two_loop_devices_over_one_file_are_one_drive() {
     // Nor is the file below them another drive.
     let below = controller.softroc(&["drive", "add", &file]).ok();
     assert!(below.contains("another path to drive"), "{below}");
-    assert_eq!(std::fs::read(&file).expect("the file").iter().filter(|byte| **byte != 0).count(), 0);
+    assert_eq!(
+        std::fs::read(&file).expect("the file").iter().filter(|byte| **byte != 0).count(),
+        0
+    );
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
+    serde_json::from_str(text)
+        .unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
 }
 
 /// The code and the kind of a JSON error.
@@ -29,7 +30,11 @@ fn errors_are_json_and_their_exit_codes_tell_wrong_from_refused_from_not_there()
     for (arguments, code, kind) in [
         (&["volume", "show", "nope", "--json"][..], 4, "not-found"),
         (&["task", "stop", "99", "--json"], 4, "not-found"),
-        (&["volume", "create", "w", "--level", "raid5", "--json", "--drives", &drives[0]], 2, "invalid"),
+        (
+            &["volume", "create", "w", "--level", "raid5", "--json", "--drives", &drives[0]],
+            2,
+            "invalid",
+        ),
         (&["drive", "forget", &drives[0], "--json"], 3, "wrong-state"),
         (&["volume", "delete", "v", "--json"], 3, "refused"),
         (&["volume", "create", "w", "--level", "raid7", "--drives", "a", "--json"], 2, "usage"),
@@ -39,7 +44,8 @@ fn errors_are_json_and_their_exit_codes_tell_wrong_from_refused_from_not_there()
         let answer = controller.softroc(arguments);
         assert_eq!(error(&answer), (code, kind.to_owned()), "{arguments:?}");
     }
-    let nobody = softroc(&["volume", "list", "--json", "--state", &controller.folder.file("nobody")]);
+    let nobody =
+        softroc(&["volume", "list", "--json", "--state", &controller.folder.file("nobody")]);
     assert_eq!(error(&nobody), (3, "unavailable".to_owned()));
     let machine = softroc(&["info", "--state", &controller.folder.file("nobody")]);
     assert!(machine.code == 3 && machine.stdout.contains("kernel"), "{}", machine.stdout);
@@ -61,8 +67,11 @@ fn errors_are_json_and_their_exit_codes_tell_wrong_from_refused_from_not_there()
 fn json_may_stand_before_the_noun_after_it_or_at_the_end() {
     let controller = Controller::new("anywhere");
     controller.volume("v", "raid1", 2);
-    let asked: [&[&str]; 3] =
-        [&["--json", "volume", "list"], &["volume", "--json", "list"], &["volume", "list", "--json"]];
+    let asked: [&[&str]; 3] = [
+        &["--json", "volume", "list"],
+        &["volume", "--json", "list"],
+        &["volume", "list", "--json"],
+    ];
     for arguments in asked {
         let said = json(&controller.softroc(arguments).ok());
         assert_eq!(said["volumes"][0]["name"], "v", "{arguments:?}");
@@ -75,9 +84,11 @@ fn json_may_stand_before_the_noun_after_it_or_at_the_end() {
         assert_eq!(error(&controller.softroc(arguments)).0, 4, "{arguments:?}");
     }
     // The rows of a measurement have the same format.
-    let short = ["--outstanding", "1", "--runtime", "100ms", "--ramp", "0s", "--confidence", "none"];
+    let short =
+        ["--outstanding", "1", "--runtime", "100ms", "--ramp", "0s", "--confidence", "none"];
     let measured =
-        [&["--json", "bench", "null:64M", "--profile", "database", "--no-save"][..], &short].concat();
+        [&["--json", "bench", "null:64M", "--profile", "database", "--no-save"][..], &short]
+            .concat();
     let said = json(&controller.softroc(&measured).ok());
     assert_eq!(said["rows"][0]["outstanding"], 1);
 }
@@ -94,7 +105,8 @@ fn a_check_of_the_state_says_with_its_exit_code_whether_all_is_well() {
     let bare = controller.softroc(&["spare", "list", "--check"]);
     assert_eq!(bare.code, 1, "{}", bare.stdout);
     assert!(bare.stderr.contains("no spare covers v"), "{}", bare.stderr);
-    let mut host = common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
+    let mut host =
+        common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
     host.write(0, &[7; 65536]).expect("a write");
     let offline = controller.softroc(&["drive", "offline", &drives[0]]).ok();
     assert!(offline.contains(": offline, slot 0 of v"), "{offline}");
@@ -107,8 +119,13 @@ fn a_check_of_the_state_says_with_its_exit_code_whether_all_is_well() {
         let answer = controller.softroc(arguments);
         assert_eq!(answer.code, 1, "{arguments:?}: {}", answer.stdout);
         assert!(json(&answer.stdout)["reply"].is_string(), "the answer is there, and nothing else");
-        assert!(answer.stderr.contains("degraded") || answer.stderr.contains("stale"), "{}", answer.stderr);
-        let unasked: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--check").collect();
+        assert!(
+            answer.stderr.contains("degraded") || answer.stderr.contains("stale"),
+            "{}",
+            answer.stderr
+        );
+        let unasked: Vec<&str> =
+            arguments.iter().copied().filter(|word| *word != "--check").collect();
         controller.softroc(&unasked).ok();
     }
 }
@@ -118,7 +135,8 @@ fn times_are_local_for_people_and_seconds_for_programs() {
     let controller = Controller::new("zone");
     let said = |zone: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
-        let output = command.args(["events", "--state", &controller.state()]).args(more).env("TZ", zone);
+        let output =
+            command.args(["events", "--state", &controller.state()]).args(more).env("TZ", zone);
         String::from_utf8(output.output().expect("softroc runs").stdout).expect("text")
     };
     let (here, there) = (said("UTC", &[]), said("HERE-5:30", &[]));
@@ -131,13 +149,15 @@ fn times_are_local_for_people_and_seconds_for_programs() {
 fn a_followed_check_that_finds_a_difference_ends_with_1_and_after_the_repair_with_0() {
     let mut controller = Controller::new("differs");
     let drives = controller.volume("v", "raid1", 2);
-    let mut host = common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
+    let mut host =
+        common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
     host.write(0, &[7; 65536]).expect("a write");
     drop(host);
     controller.wait_optimal("v");
     controller.stop();
     let start = std::fs::read(&drives[1]).expect("the drive");
-    let at = start.chunks(4096).position(|page| page == [7; 4096]).expect("the data is on it") * 4096;
+    let at =
+        start.chunks(4096).position(|page| page == [7; 4096]).expect("the data is on it") * 4096;
     let mut file = std::fs::OpenOptions::new().write(true).open(&drives[1]).expect("the drive");
     std::os::unix::fs::FileExt::write_all_at(&file, &[9; 512], at as u64).expect("a wrong sector");
     std::io::Write::flush(&mut file).expect("it is there");
@@ -155,7 +175,8 @@ fn several_operands_are_done_each_for_itself() {
     let controller = Controller::new("several");
     let files: Vec<String> = (0..3).map(|i| controller.folder.file(&format!("d{i}.img"))).collect();
     let [a, b, c] = &files[..] else { unreachable!() };
-    let added = json(&controller.softroc(&["drive", "add", "--create", "48M", a, b, c, "--json"]).ok());
+    let added =
+        json(&controller.softroc(&["drive", "add", "--create", "48M", a, b, c, "--json"]).ok());
     let names: Vec<&str> = added["replies"]
         .as_array()
         .expect("replies")
@@ -176,7 +197,11 @@ fn several_operands_are_done_each_for_itself() {
     assert_eq!(left["drives"].as_array().map(Vec::len), Some(1));
     let spoken = controller.softroc(&["drive", "show", "/nowhere.img", c]);
     assert_eq!(spoken.code, 4);
-    assert!(spoken.stdout.contains("d2.img") && spoken.stderr.contains("/nowhere.img"), "{}", spoken.stderr);
+    assert!(
+        spoken.stdout.contains("d2.img") && spoken.stderr.contains("/nowhere.img"),
+        "{}",
+        spoken.stderr
+    );
     assert!(spoken.stderr.ends_with("softroc: 1 of 2 was not completed\n"), "{}", spoken.stderr);
     for name in ["v", "w"] {
         controller
@@ -187,7 +212,10 @@ fn several_operands_are_done_each_for_itself() {
     assert_eq!(controller.json(&["volume", "list"])["volumes"].as_array().map(Vec::len), Some(0));
     let spare = controller.softroc(&["spare", "add", c]).ok();
     let line = spare.lines().next().unwrap_or_default();
-    assert!(line.starts_with(&format!("Spare {c}: ready, ")) && line.ends_with("covers nothing"), "{spare}");
+    assert!(
+        line.starts_with(&format!("Spare {c}: ready, ")) && line.ends_with("covers nothing"),
+        "{spare}"
+    );
 }
 
 #[test]

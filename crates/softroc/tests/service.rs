@@ -22,7 +22,8 @@ fn units(folder: &Folder) -> Vec<String> {
     let unit = |from: &str, to: &str| {
         let text = std::fs::read_to_string(packaging().join(from)).expect("a unit");
         let program = env!("CARGO_BIN_EXE_softroc");
-        std::fs::write(folder.0.join(to), text.replace("/usr/bin/softroc", program)).expect("a file");
+        std::fs::write(folder.0.join(to), text.replace("/usr/bin/softroc", program))
+            .expect("a file");
         folder.file(to)
     };
     vec![
@@ -76,7 +77,10 @@ fn filtered(folder: &Folder, without: &str) -> Child {
 
 #[test]
 fn a_container_with_our_filter_of_system_calls_serves() {
-    let can = Command::new("/usr/bin/python3").args(["-c", "import seccomp"]).stderr(Stdio::null()).status();
+    let can = Command::new("/usr/bin/python3")
+        .args(["-c", "import seccomp"])
+        .stderr(Stdio::null())
+        .status();
     if !can.is_ok_and(|status| status.success()) {
         return not_installed("python3-seccomp");
     }
@@ -94,7 +98,16 @@ fn a_container_with_our_filter_of_system_calls_serves() {
     };
     for mut command in [
         words(&["drive", "add", "--create", "48M"]),
-        words(&["volume", "create", "data", "--level", "raid5", "--write-mode", "write-back", "--drives"]),
+        words(&[
+            "volume",
+            "create",
+            "data",
+            "--level",
+            "raid5",
+            "--write-mode",
+            "write-back",
+            "--drives",
+        ]),
     ] {
         command.extend(["--state".to_owned(), state.clone()]);
         softroc(&command.iter().map(String::as_str).collect::<Vec<_>>()).ok();
@@ -116,7 +129,15 @@ impl Service {
         let socket = UnixDatagram::bind(&path).expect("a socket");
         socket.set_nonblocking(true).expect("a socket");
         let mut command = Command::new(env!("CARGO_BIN_EXE_softroc"));
-        command.args(["serve", "--shards", "2", "--memory", "64M", "--state", &folder.file("state")]);
+        command.args([
+            "serve",
+            "--shards",
+            "2",
+            "--memory",
+            "64M",
+            "--state",
+            &folder.file("state"),
+        ]);
         command.env("NOTIFY_SOCKET", &path).stdin(Stdio::null()).stderr(Stdio::null());
         if let Some(limit) = watchdog {
             command.env("WATCHDOG_USEC", limit.as_micros().to_string());
@@ -181,13 +202,16 @@ fn there_is_a_page_for_every_command_and_shells_complete_them() {
     for command in ["attach", "detach", "drive", "volume", "serve", "task", "bench", "rescue"] {
         let name = format!("softroc-{command}.1");
         assert!(page(&name).is_ok_and(|text| text.contains(".SH SYNOPSIS")), "{name}");
-        assert!(of_all.contains(&format!("softroc\\-{command}(1)")), "{command} is not in {of_all}");
+        assert!(
+            of_all.contains(&format!("softroc\\-{command}(1)")),
+            "{command} is not in {of_all}"
+        );
     }
     assert!(page("softroc-volume-create.1").is_ok_and(|text| text.contains("write\\-hole")));
     assert!(page("softroc-manual.1").is_err(), "it is for packages alone");
     if have("bash") {
-        let script = "source \"$1\" && complete -p softroc && COMP_WORDS=(softroc att) COMP_CWORD=1 \
-                      && _softroc softroc att softroc && echo \"${COMPREPLY[@]}\"";
+        let script = "source \"$1\" && complete -p softroc && COMP_WORDS=(softroc att) \
+                      COMP_CWORD=1 && _softroc softroc att softroc && echo \"${COMPREPLY[@]}\"";
         let said = run("bash", &["-c", script, "bash", &folder.file("completions/softroc.bash")]);
         assert!(said.lines().any(|line| line.trim() == "attach"), "{said}");
     }

@@ -30,8 +30,14 @@ fn free_port() -> u16 {
 }
 
 /// A daemon of net-snmp with its own settings; its output is in a file.
-fn daemon(controller: &Controller, program: &str, settings: &str, more: &[&str]) -> (Ended, String) {
-    let (file, told) = (controller.folder.file(&format!("{program}.conf")), controller.folder.file(program));
+fn daemon(
+    controller: &Controller,
+    program: &str,
+    settings: &str,
+    more: &[&str],
+) -> (Ended, String) {
+    let (file, told) =
+        (controller.folder.file(&format!("{program}.conf")), controller.folder.file(program));
     std::fs::write(&file, settings).expect("settings");
     let log = std::fs::File::create(&told).expect("a log");
     let child = Command::new(program)
@@ -63,41 +69,9 @@ fn column(entry: &str, number: &str) -> bool {
     MIB.contains(&format!("::= {{ {entry} {number} }}"))
 }
 
-#[test]
-fn a_walk_by_v3_tells_of_volumes_and_drives_as_the_list_of_names_says() {
-    if !have("snmpwalk") || !have_daemon("snmpd") {
-        return;
-    }
-    let controller = Controller::new("snmp");
-    let drives = controller.volume("data", "raid5", 3);
-    controller.wait_optimal("data");
-    controller.wait_synced("data");
-    let port = free_port();
-    let settings = format!(
-        "agentaddress udp:127.0.0.1:{port}\nrocommunity public 127.0.0.1\ncreateUser ada SHA auth-secret-1 AES {PRIVATE}\nrouser ada priv\n\
-         pass_persist {STATE} {} snmp pass --state {}\n",
-        env!("CARGO_BIN_EXE_softroc"),
-        controller.state()
-    );
-    let pid = controller.folder.file("snmpd.pid");
-    let (_daemon, told) = daemon(&controller, "snmpd", &settings, &["-p", &pid]);
-    let agent = format!("udp:127.0.0.1:{port}");
-    let by_v3 = |program: &str, oid: &str| ask(program, &[&USER[..], &[PRIVATE, &agent, oid]].concat());
-    until("the daemon answers", || by_v3("snmpget", &format!("{STATE}.1.0")).0);
-    let (good, walk) = by_v3("snmpwalk", STATE);
-    assert!(good, "{walk} {}", std::fs::read_to_string(&told).unwrap_or_default());
-    let has = |line: &str| assert!(walk.lines().any(|told| told == line), "{line} is not in {walk}");
-    has(&format!("{STATE}.1.0 = INTEGER: 0"));
-    has(&format!("{STATE}.2.0 = STRING: \"all is well: 1 volume, 3 drives, 0 hot spares ready\""));
-    has(&format!("{STATE}.3.0 = Gauge32: 0"));
-    has(&format!("{STATE}.7.0 = INTEGER: 1"));
-    let number = controller.show("data")["number"].as_u64().expect("a number");
-    has(&format!("{STATE}.10.1.2.{number} = STRING: \"data\""));
-    has(&format!("{STATE}.10.1.3.{number} = INTEGER: 1"));
-    has(&format!("{STATE}.10.1.8.{number} = Counter64: 0"));
-    assert!(walk.contains(&drives[2]), "{walk}");
-    let columns: BTreeSet<(&str, &str)> = walk
-        .lines()
+/// The entries of a walk and their columns.
+fn columns(walk: &str) -> BTreeSet<(&str, &str)> {
+    walk.lines()
         .filter_map(|line| line.strip_prefix(STATE)?.strip_prefix('.')?.split_once(" ="))
         .map(|(oid, _)| {
             let parts: Vec<&str> = oid.split('.').collect();
@@ -109,13 +83,56 @@ fn a_walk_by_v3_tells_of_volumes_and_drives_as_the_list_of_names_says() {
                 _ => panic!("{oid} is in no table"),
             }
         })
-        .collect();
-    assert!(columns.len() > 20 && columns.iter().all(|(entry, number)| column(entry, number)), "{columns:?}");
+        .collect()
+}
+
+#[test]
+fn a_walk_by_v3_tells_of_volumes_and_drives_as_the_list_of_names_says() {
+    if !have("snmpwalk") || !have_daemon("snmpd") {
+        return;
+    }
+    let controller = Controller::new("snmp");
+    let drives = controller.volume("data", "raid5", 3);
+    controller.wait_optimal("data");
+    controller.wait_synced("data");
+    let port = free_port();
+    let settings = format!(
+        "agentaddress udp:127.0.0.1:{port}\nrocommunity public 127.0.0.1\n\
+         createUser ada SHA auth-secret-1 AES {PRIVATE}\nrouser ada priv\n\
+         pass_persist {STATE} {} snmp pass --state {}\n",
+        env!("CARGO_BIN_EXE_softroc"),
+        controller.state()
+    );
+    let pid = controller.folder.file("snmpd.pid");
+    let (_daemon, told) = daemon(&controller, "snmpd", &settings, &["-p", &pid]);
+    let agent = format!("udp:127.0.0.1:{port}");
+    let by_v3 =
+        |program: &str, oid: &str| ask(program, &[&USER[..], &[PRIVATE, &agent, oid]].concat());
+    until("the daemon answers", || by_v3("snmpget", &format!("{STATE}.1.0")).0);
+    let (good, walk) = by_v3("snmpwalk", STATE);
+    assert!(good, "{walk} {}", std::fs::read_to_string(&told).unwrap_or_default());
+    let has =
+        |line: &str| assert!(walk.lines().any(|told| told == line), "{line} is not in {walk}");
+    has(&format!("{STATE}.1.0 = INTEGER: 0"));
+    has(&format!("{STATE}.2.0 = STRING: \"all is well: 1 volume, 3 drives, 0 hot spares ready\""));
+    has(&format!("{STATE}.3.0 = Gauge32: 0"));
+    has(&format!("{STATE}.7.0 = INTEGER: 1"));
+    let number = controller.show("data")["number"].as_u64().expect("a number");
+    has(&format!("{STATE}.10.1.2.{number} = STRING: \"data\""));
+    has(&format!("{STATE}.10.1.3.{number} = INTEGER: 1"));
+    has(&format!("{STATE}.10.1.8.{number} = Counter64: 0"));
+    assert!(walk.contains(&drives[2]), "{walk}");
+    let columns = columns(&walk);
+    assert!(
+        columns.len() > 20 && columns.iter().all(|(entry, number)| column(entry, number)),
+        "{columns:?}"
+    );
     // A drive fails, and clients see it; nothing can be set; a missing controller is reported.
     controller.softroc(&["drive", "fail", &drives[0]]).ok();
     let status = || ask("snmpget", &["-v2c", "-c", "public", &agent, &format!("{STATE}.1.0")]).1;
     until("it is critical", || status().contains("INTEGER: 2"));
-    let (set, _) = ask("snmpset", &["-v2c", "-c", "public", &agent, &format!("{STATE}.7.0"), "i", "0"]);
+    let (set, _) =
+        ask("snmpset", &["-v2c", "-c", "public", &agent, &format!("{STATE}.7.0"), "i", "0"]);
     assert!(!set, "nothing can be set");
     drop(controller);
     until("no response", || status().contains("INTEGER: 3"));
@@ -133,20 +150,29 @@ fn a_hook_has_events_sent_by_v3() {
     }
     let controller = Controller::new("snmp-v3-hook");
     let port = free_port();
-    let settings = format!("createUser ada SHA auth-secret-1 AES {PRIVATE}\nauthUser log ada priv\n");
-    let (_daemon, told) =
-        daemon(&controller, "snmptrapd", &settings, &["-n", "-On", &format!("udp:127.0.0.1:{port}")]);
+    let settings =
+        format!("createUser ada SHA auth-secret-1 AES {PRIVATE}\nauthUser log ada priv\n");
+    let (_daemon, told) = daemon(
+        &controller,
+        "snmptrapd",
+        &settings,
+        &["-n", "-On", &format!("udp:127.0.0.1:{port}")],
+    );
     let heard = || String::from_utf8_lossy(&std::fs::read(&told).unwrap_or_default()).into_owned();
     until("snmptrapd listens", || heard().contains("NET-SNMP version"));
     // The example of docs/operate/notifications.md.
     let example = include_str!("../../../docs/operate/notifications.md");
-    let script =
-        example.split("```text\n#!/bin/sh\n# /etc/softroc/hooks.d/snmp-v3\n").nth(1).expect("the script");
+    let script = example
+        .split("```text\n#!/bin/sh\n# /etc/softroc/hooks.d/snmp-v3\n")
+        .nth(1)
+        .expect("the script");
     let script = script.split("```").next().expect("its end");
     let folder = controller.folder.file("snmp");
     std::fs::create_dir(&folder).expect("a folder");
     let user = format!(
-        "defVersion 3\ndefSecurityName ada\ndefSecurityLevel authPriv\ndefAuthType SHA\ndefAuthPassphrase auth-secret-1\ndefPrivType AES\ndefPrivPassphrase {PRIVATE}\n"
+        "defVersion 3\ndefSecurityName ada\ndefSecurityLevel authPriv\n\
+         defAuthType SHA\ndefAuthPassphrase auth-secret-1\n\
+         defPrivType AES\ndefPrivPassphrase {PRIVATE}\n"
     );
     std::fs::write(format!("{folder}/snmp.conf"), user).expect("settings");
     let script = script

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::managed::{address, managed};
+use common::managed::{Managed, address, managed};
 use common::{Controller, softroc};
 use std::path::Path;
 
@@ -53,9 +53,14 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
             // No sign-in is possible, and no first administrator is created.
             let refused = managed.sign_in("ada");
             assert_eq!(refused, "", "{how}");
-            let kept = std::fs::read_to_string(format!("{}/first-password", managed.controller.state()));
+            let kept =
+                std::fs::read_to_string(format!("{}/first-password", managed.controller.state()));
             let kept = kept.expect("the first password");
-            assert_eq!(kept.trim_end(), managed.password, "{how}: none was made but at the first start");
+            assert_eq!(
+                kept.trim_end(),
+                managed.password,
+                "{how}: none was made but at the first start"
+            );
             for order in [&["account", "list"][..], &["account", "set", "ada", "--new-password"]] {
                 let why = managed.controller.softroc(order).refused();
                 assert!(why.contains("softroc account repair"), "{how}: {why}");
@@ -76,9 +81,12 @@ fn damaged_accounts_stop_nobody_but_those_who_sign_in() {
     for number in 1..=DAMAGES.len() {
         assert!(Path::new(&format!("{file}.unreadable-{number}")).exists(), "{number} is kept");
     }
-    // No version exists.
+    accounts_without_any_version_are_created_anew(&mut managed, &file);
+}
+
+fn accounts_without_any_version_are_created_anew(managed: &mut Managed, file: &str) {
     managed.controller.stop();
-    std::fs::write(&file, "[]").expect("it is damaged");
+    std::fs::write(file, "[]").expect("it is damaged");
     std::fs::remove_file(format!("{file}.previous")).expect("it goes");
     managed.controller.start();
     managed.address = address(&managed.controller.log());

@@ -53,7 +53,8 @@ impl Tool {
 
     /// The exit code, and the output.
     fn storcli(&self, line: &str) -> (i32, String) {
-        let output = self.run(&self.path("storcli64"), &line.split_whitespace().collect::<Vec<_>>());
+        let output =
+            self.run(&self.path("storcli64"), &line.split_whitespace().collect::<Vec<_>>());
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -74,14 +75,21 @@ impl Tool {
 }
 
 fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// A program of `SOFTROC_JUDGES`.
 fn judge(name: &str) -> Option<String> {
     let folder = std::env::var_os("SOFTROC_JUDGES").map(PathBuf::from);
     let Some(path) = folder.map(|folder| folder.join(name)).filter(|path| path.is_file()) else {
-        not_possible(name, "SOFTROC_JUDGES names no folder that has it: it is GPL, and not kept here");
+        not_possible(
+            name,
+            "SOFTROC_JUDGES names no folder that has it: it is GPL, and not kept here",
+        );
         return None;
     };
     Some(path.to_str().expect("it is text").to_owned())
@@ -207,7 +215,8 @@ fn volumes_are_made_changed_and_deleted() {
     let tool = Tool::new("storcli-change");
     let drives = tool.controller.file_drives(6);
     assert!(
-        tool.ok("/c0 add vd r5 drives=252:0-2 name=data strip=64 spares=252:3").contains("Add VD Succeeded.")
+        tool.ok("/c0 add vd r5 drives=252:0-2 name=data strip=64 spares=252:3")
+            .contains("Add VD Succeeded.")
     );
     tool.ok("/c0 add vd each r0 drives=252:4,252:5");
     let names = |tool: &Tool| -> Vec<String> {
@@ -224,8 +233,12 @@ fn volumes_are_made_changed_and_deleted() {
     assert_eq!(names(&tool)[0], "other");
     // An event records the command and its caller.
     let events = tool.ok("/c0 show events type=latest=20");
-    let renamed = events.split("seqNum: ").find(|block| block.contains("volume.renamed")).expect("the event");
-    assert!(renamed.contains("\nBy: ") && renamed.contains("\nClass: 0\nLocale: 0x01\nEvent Description: "));
+    let renamed =
+        events.split("seqNum: ").find(|block| block.contains("volume.renamed")).expect("the event");
+    assert!(
+        renamed.contains("\nBy: ")
+            && renamed.contains("\nClass: 0\nLocale: 0x01\nEvent Description: ")
+    );
     let file = tool.path("events.txt");
     assert!(!tool.ok(&format!("/c0 show events file={file}")).contains("seqNum"));
     assert!(std::fs::read_to_string(&file).expect("the events").contains("seqNum: 0x000000"));
@@ -253,6 +266,10 @@ fn volumes_are_made_changed_and_deleted() {
     tool.ok("/c0/v0 start cc");
     tool.controller.wait_optimal("other");
     assert!(drives.len() == 6 && tool.ok("/c0 flushcache").contains("Flush Cache Succeeded."));
+    settings_are_shown(&tool);
+}
+
+fn settings_are_shown(tool: &Tool) {
     for line in [
         "/c0 set patrolread=on mode=manual",
         "/c0 set cc=off",
@@ -288,7 +305,8 @@ const SCRIPT: &[(&str, i32, &str)] = &[
     ("/c0 add vd r0 size=all drives=252:7 WB RA Cache", 0, "Add VD Succeeded."),
     ("/c0/vall delete force", 0, "Delete VD Succeeded."),
     (
-        "/c0 add vd type=raid10 size=10mb,5mb,5mb name=tmp1,tmp2,tmp3 drives=252:2-3,5,7 pdperarray=2",
+        "/c0 add vd type=raid10 size=10mb,5mb,5mb name=tmp1,tmp2,tmp3 drives=252:2-3,5,7 \
+            pdperarray=2",
         0,
         "Add VD Succeeded.",
     ),
@@ -338,8 +356,10 @@ fn lines_of_public_scripts_have_the_answers_that_they_read() {
     assert!(tool.ok(migrate).contains("Start Reconstruction Operation Success"));
     until("the volume has its level", rests);
     assert_eq!(volume()["TYPE"], "RAID6");
-    let named =
-        tool.run(&tool.path("storcli64"), &["/c0", "add", "vd", "r1", "drives=252:10-11", "name=OS disk"]);
+    let named = tool.run(
+        &tool.path("storcli64"),
+        &["/c0", "add", "vd", "r1", "drives=252:10-11", "name=OS disk"],
+    );
     assert!(
         named.status.success() && said(&named).contains("'OS disk' is named 'OS_disk'"),
         "{}",
@@ -351,7 +371,10 @@ fn lines_of_public_scripts_have_the_answers_that_they_read() {
 fn samples(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{}", said(output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The output of a collector for a volume that is optimal, then degraded, then optimal again.
@@ -364,11 +387,17 @@ fn collected(tool: &Tool, collect: &dyn Fn() -> Vec<String>) {
     };
     let good = collect();
     assert!(good.len() >= 35, "{} samples: {good:#?}", good.len());
-    assert!(has(&good, "megaraid_healthy", "", 1.0) && has(&good, "megaraid_degraded", "", 0.0), "{good:#?}");
+    assert!(
+        has(&good, "megaraid_healthy", "", 1.0) && has(&good, "megaraid_degraded", "", 0.0),
+        "{good:#?}"
+    );
     assert!(has(&good, "megaraid_vd_info", "state=\"Optl\"", 1.0), "{good:#?}");
     tool.ok("/c0/e252/s1 set offline");
     let bad = collect();
-    assert!(has(&bad, "megaraid_healthy", "", 0.0) && has(&bad, "megaraid_degraded", "", 1.0), "{bad:#?}");
+    assert!(
+        has(&bad, "megaraid_healthy", "", 0.0) && has(&bad, "megaraid_degraded", "", 1.0),
+        "{bad:#?}"
+    );
     assert!(has(&bad, "megaraid_vd_info", "state=\"Dgrd\"", 1.0), "{bad:#?}");
     assert!(has(&bad, "megaraid_pd_info", "state=\"Offln\"", 1.0), "{bad:#?}");
     tool.ok("/c0/e252/s1 set online");
@@ -390,8 +419,8 @@ fn the_collectors_of_prometheus_read_it() {
         not_installed(debian);
     }
     if let Some(python) = python() {
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/node-exporter-textfile/storcli.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/judges/node-exporter-textfile/storcli.py");
         let (script, storcli) = (script.to_str().expect("text"), tool.path("storcli64"));
         collected(&tool, &|| samples(&tool.run(&python, &[script, "--storcli_path", &storcli])));
     }
@@ -399,10 +428,15 @@ fn the_collectors_of_prometheus_read_it() {
 
 #[test]
 fn check_lsi_raid_is_content_then_not_then_content_again() {
-    let Some(check) = judge("check_lsi_raid/check_lsi_raid").filter(|_| have("perl")) else { return };
+    let Some(check) = judge("check_lsi_raid/check_lsi_raid").filter(|_| have("perl")) else {
+        return;
+    };
     let tool = Tool::new("storcli-check");
     if tool._memory.is_none() {
-        return not_possible("check_lsi_raid", "it wants a write-back volume, and /dev/shm is not there");
+        return not_possible(
+            "check_lsi_raid",
+            "it wants a write-back volume, and /dev/shm is not there",
+        );
     }
     let Some(slow) = Slow::start(&tool.controller.folder) else { return };
     tool.controller.volume("data", "raid5", 3);
@@ -412,14 +446,18 @@ fn check_lsi_raid_is_content_then_not_then_content_again() {
     tool.controller.wait_optimal("data");
     // With -b 1 it requires a battery, and there is none.
     let look = || {
-        let output = tool.run(&check, &["-p", &tool.path("storcli64"), "--nosudo", "-b", "2", "-C", "0"]);
+        let output =
+            tool.run(&check, &["-p", &tool.path("storcli64"), "--nosudo", "-b", "2", "-C", "0"]);
         (output.status.code().unwrap_or(-1), said(&output))
     };
     let (code, text) = look();
     assert!(code == 0 && text.starts_with("OK"), "{code}: {text}");
     tool.controller.softroc(&["drive", "fail", "data:1"]).ok();
     let (code, text) = look();
-    assert!(code == 2 && text.contains("c0/e252/s1_State") && text.contains("c0/v0_State"), "{code}: {text}");
+    assert!(
+        code == 2 && text.contains("c0/e252/s1_State") && text.contains("c0/v0_State"),
+        "{code}: {text}"
+    );
     // A new drive is slow: the output shows the rebuild.
     tool.controller.softroc(&["drive", "replace", "data:1", "--with", &slow.name()]).ok();
     tool.ok("/c0/e252/s3 pause rebuild");
@@ -502,12 +540,18 @@ fn pystorcli2_makes_a_volume_loses_a_drive_and_deletes_it() {
     std::fs::write(&script, WITH_PYSTORCLI2).expect("a script");
     let cache = if tool._memory.is_some() { "cache" } else { "no-cache" };
     let output = tool.run(&python, &[&script, &tool.path("storcli64"), cache]);
-    assert!(output.status.success() && said(&output).trim_end().ends_with("done"), "{}", said(&output));
+    assert!(
+        output.status.success() && said(&output).trim_end().ends_with("done"),
+        "{}",
+        said(&output)
+    );
 }
 
 #[test]
 fn perccli_status_prints_its_tables() {
-    let Some(script) = judge("perccli-status/perccli_status.py").filter(|_| have("python3")) else { return };
+    let Some(script) = judge("perccli-status/perccli_status.py").filter(|_| have("python3")) else {
+        return;
+    };
     let tool = Tool::new("storcli-perccli");
     tool.controller.volume("data", "raid6", 4);
     let look = || {
@@ -516,7 +560,10 @@ fn perccli_status_prints_its_tables() {
     };
     let (code, text) = look();
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("C0 V0/0 | Optl   | RAID6") && text.contains("C0 P252:3 | Onln"), "{text}");
+    assert!(
+        text.contains("C0 V0/0 | Optl   | RAID6") && text.contains("C0 P252:3 | Onln"),
+        "{text}"
+    );
     tool.ok("/c0/e252/s2 set offline");
     let (code, text) = look();
     assert!(code == 2 && text.contains("Pdgd") && text.contains("Offln"), "{code}: {text}");

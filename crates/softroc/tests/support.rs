@@ -68,7 +68,8 @@ fn planted() -> (Managed, String) {
     assert_eq!(managed.curl(&post, "/redfish/v1/EventService/Subscriptions").0, "201");
     // A failing channel reports the reason.
     controller.softroc(&["volume", "rename", "payroll", "wages"]).ok();
-    let fails = |channel: &serde_json::Value| channel["name"] == "web" && !channel["problem"].is_null();
+    let fails =
+        |channel: &serde_json::Value| channel["name"] == "web" && !channel["problem"].is_null();
     until("it fails", || {
         let told = controller.json(&["notify", "list"]);
         told["channels"].as_array().is_some_and(|channels| channels.iter().any(fails))
@@ -104,7 +105,8 @@ fn no_secret_is_in_it_wherever_it_was_put() {
     assert!(!log.contains(&managed.password) && log.contains("ada (at 127.0.0.1:"), "{log}");
     let (text, names) = unpacked(&file);
     let people = ["boss@example.org", "post-user", "ada (at", "\"ada\"", "'ada'"];
-    let mut secrets: Vec<String> = PLANTED.iter().chain(&people).map(|text| (*text).to_owned()).collect();
+    let mut secrets: Vec<String> =
+        PLANTED.iter().chain(&people).map(|text| (*text).to_owned()).collect();
     secrets.extend([token, managed.password.clone()]);
     secrets.extend(hashes(&state));
     for planted in secrets {
@@ -112,12 +114,20 @@ fn no_secret_is_in_it_wherever_it_was_put() {
         assert!(around.is_none(), "{planted} is in it: {around:?}");
     }
     let state = ["state/list.txt", "state/events.jsonl", "state/drives.toml"];
-    let machine =
-        ["machine/machine.txt", "machine/block-devices.txt", "daemon/cmdline.txt", "log/standard-error.txt"];
+    let machine = [
+        "machine/machine.txt",
+        "machine/block-devices.txt",
+        "daemon/cmdline.txt",
+        "log/standard-error.txt",
+    ];
     let answers = ["volumes", "drives", "events", "metrics", "health", "notifications", "foreign"]
         .map(|name| format!("answers/{name}.json"));
-    let expected =
-        ["README.txt"].iter().chain(&state).chain(&machine).map(|name| (*name).to_owned()).chain(answers);
+    let expected = ["README.txt"]
+        .iter()
+        .chain(&state)
+        .chain(&machine)
+        .map(|name| (*name).to_owned())
+        .chain(answers);
     for file in expected {
         assert!(names.contains(&file), "{file} is not in {names:?}");
     }
@@ -145,7 +155,8 @@ fn it_is_also_written_where_no_controller_answers() {
     assert!(said.contains("no controller responds at"), "{said}");
     let (text, names) = unpacked(&file);
     assert!(
-        text.contains("No controller answered: ") && names.contains(&"state/events.jsonl".to_owned()),
+        text.contains("No controller answered: ")
+            && names.contains(&"state/events.jsonl".to_owned()),
         "{names:?}"
     );
     assert!(!names.iter().any(|name| name.starts_with("answers/")));

@@ -13,12 +13,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("foreign import old", "old"),
 ];
 
-/// SoftROC's commands on the page, without `softroc`: the list item that creates the volume, and the
-/// second column of the tables with five columns.
+/// SoftROC's commands on the page, without `softroc`: the list item that creates the volume, and
+/// the second column of the tables with five columns.
 fn commands(page: &str) -> Vec<String> {
     let cells = page.lines().filter_map(|line| match line.strip_prefix("- SoftROC: ") {
         Some(item) => Some(item),
-        None if line.starts_with("| ") && line.matches(" | ").count() == 4 => line.split(" | ").nth(1),
+        None if line.starts_with("| ") && line.matches(" | ").count() == 4 => {
+            line.split(" | ").nth(1)
+        }
         None => None,
     });
     cells
@@ -33,7 +35,10 @@ fn every_command_of_the_page_does_what_it_says() {
     let commands = commands(&std::fs::read_to_string(page).expect("the page"));
     assert!(commands.len() > 30, "{commands:?}");
     for (refused, _) in REFUSED {
-        assert!(commands.iter().any(|command| command == refused), "'{refused}' is not on the page");
+        assert!(
+            commands.iter().any(|command| command == refused),
+            "'{refused}' is not on the page"
+        );
     }
     // Without memory for the cache the commands succeed as well: the volume stays write-through.
     let memory = Folder::in_memory("tasks-page").unwrap_or_else(|| Folder::new("tasks-page-cache"));
@@ -71,7 +76,8 @@ fn every_command_of_the_page_does_what_it_says() {
         }
         // The next command needs an optimal volume without an open task, unless this one took a
         // drive out for a while.
-        let is_out = ["drive offline", "drive suspend"].iter().any(|begin| command.starts_with(begin));
+        let is_out =
+            ["drive offline", "drive suspend"].iter().any(|begin| command.starts_with(begin));
         for volume in ["data", "home"] {
             if !is_out && controller.softroc(&["volume", "show", volume]).code == 0 {
                 controller.wait_optimal(volume);

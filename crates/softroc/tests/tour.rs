@@ -18,11 +18,14 @@ fn tour(folder: &Folder, arguments: &[&str]) -> Output {
 /// All files below a folder, with their content; sockets by their names.
 fn bytes_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
+    {
         let name = entry.path().display().to_string();
         match entry.file_type().expect("a type") {
             kind if kind.is_dir() => all.extend(bytes_of(&entry.path())),
-            kind if kind.is_file() => drop(all.insert(name, std::fs::read(entry.path()).expect("a file"))),
+            kind if kind.is_file() => {
+                drop(all.insert(name, std::fs::read(entry.path()).expect("a file")))
+            }
             _ => drop(all.insert(name, Vec::new())),
         }
     }
@@ -38,7 +41,10 @@ fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
         let output = tour(folder, &["--dir", &state]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(said.contains("contains files that are not of a tour; give another --dir"), "{said}");
+        assert!(
+            said.contains("contains files that are not of a tour; give another --dir"),
+            "{said}"
+        );
     };
     refused(&controller.folder);
     assert!(controller.softroc(&["volume", "list"]).ok().contains("precious"));
@@ -48,11 +54,19 @@ fn a_folder_of_a_controller_is_refused_whether_it_runs_or_not() {
     assert_eq!(bytes_of(Path::new(&state)), before);
 }
 
-/// Four steps in order, with few lines for the rebuild, and lines that fit into 80 columns. (Without
-/// a terminal, progress is in the words of `task follow`, with the whole path of the drive.)
+/// Four steps in order, with few lines for the rebuild, and lines that fit into 80 columns.
+/// (Without a terminal, progress is in the words of `task follow`, with the whole path of the
+/// drive.)
 fn tells_a_story(text: &str) {
-    let steps =
-        ["\n1/4 ", "\n2/4 ", " restore ", "\n3/4 ", "was rebuilt in ", "\n4/4 ", "\nReport: ./softroc-tour"];
+    let steps = [
+        "\n1/4 ",
+        "\n2/4 ",
+        " restore ",
+        "\n3/4 ",
+        "was rebuilt in ",
+        "\n4/4 ",
+        "\nReport: ./softroc-tour",
+    ];
     let places: Vec<Option<usize>> = steps.iter().map(|step| text.find(step)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in:\n{text}");
     let (progress, others): (Vec<&str>, Vec<&str>) =
@@ -67,7 +81,8 @@ fn tells_a_story(text: &str) {
 fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_starts() {
     let mut controller = Controller::new("tour");
     controller.volume("precious", "raid1", 2);
-    std::os::unix::fs::symlink(controller.state(), controller.folder.file("softroc-data")).expect("a link");
+    std::os::unix::fs::symlink(controller.state(), controller.folder.file("softroc-data"))
+        .expect("a link");
     controller.stop();
     let before = bytes_of(Path::new(&controller.state()));
     let output = tour(&controller.folder, &["--runtime", "50ms", "--keep"]);
@@ -78,13 +93,17 @@ fn the_tour_beside_a_controller_leaves_it_as_it_was_and_leaves_a_state_that_star
     tells_a_story(&String::from_utf8_lossy(&output.stdout));
     // A second tour finds the first one, which was kept.
     let output = tour(&controller.folder, &["--runtime", "50ms"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("contains a kept, running or interrupted tour"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("contains a kept, running or interrupted tour")
+    );
     let state = controller.folder.file("softroc-tour/state");
     let mut kept = Command::new(env!("CARGO_BIN_EXE_softroc"));
     let mut kept = kept.args(["serve", "--state", &state]).spawn().expect("softroc starts");
     let softroc = env!("CARGO_BIN_EXE_softroc");
-    let shown =
-        || Command::new(softroc).args(["--state", &state, "volume", "list"]).output().expect("it runs");
+    let shown = || {
+        Command::new(softroc).args(["--state", &state, "volume", "list"]).output().expect("it runs")
+    };
     until("the kept tour is up", || String::from_utf8_lossy(&shown().stdout).contains("optimal"));
     run("kill", &[&kept.id().to_string()]);
     assert!(kept.wait().expect("it ends").success());
@@ -111,7 +130,10 @@ fn an_interrupted_tour_ends_and_removes_its_drives() {
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the tour was stopped before its end; its drive files are removed"), "{said}");
+    assert!(
+        said.contains("the tour was stopped before its end; its drive files are removed"),
+        "{said}"
+    );
     assert!(!Path::new(&folder.file("tour/drives")).exists());
     assert!(!Path::new(&folder.file("tour/state")).exists());
 }

@@ -26,10 +26,14 @@ impl Nut {
             return None;
         }
         let folder = Folder::new("nut");
-        let free =
-            std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number");
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("its number");
         let mut nut = Nut { folder, port: free.port(), running: Vec::new() };
-        let put = |name: &str, text: String| fs::write(nut.folder.file(name), text).expect("it is written");
+        let put = |name: &str, text: String| {
+            fs::write(nut.folder.file(name), text).expect("it is written")
+        };
         put(
             "ups.conf",
             "[rack]\n driver = dummy-ups\n port = rack.dev\n mode = dummy-once\n pollinterval = 1\n"
@@ -49,8 +53,13 @@ impl Nut {
         for name in ["NUT_CONFPATH", "NUT_STATEPATH", "NUT_ALTPIDPATH"] {
             command.env(name, self.folder.path());
         }
-        let log =
-            || fs::OpenOptions::new().create(true).append(true).open(self.folder.file("log")).expect("a log");
+        let log = || {
+            fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(self.folder.file("log"))
+                .expect("a log")
+        };
         let command = command.args(arguments).stdin(Stdio::null()).stdout(log()).stderr(log());
         self.running.push(command.spawn().expect("it starts"));
     }
@@ -83,19 +92,30 @@ impl Drop for Nut {
 }
 
 fn ups_state(controller: &Controller) -> String {
-    controller.json(&["info"])["controller"]["ups"]["state"].as_str().expect("a UPS is shown").to_owned()
+    controller.json(&["info"])["controller"]["ups"]["state"]
+        .as_str()
+        .expect("a UPS is shown")
+        .to_owned()
 }
 
 /// The write mode in effect, and the reason.
 fn mode(controller: &Controller) -> (String, String) {
     let policies = controller.show("data")["policies"].as_array().expect("policies").clone();
-    let policy = policies.into_iter().find(|policy| policy["name"] == "write-mode").expect("it is shown");
+    let policy =
+        policies.into_iter().find(|policy| policy["name"] == "write-mode").expect("it is shown");
     let text = |name: &str| policy[name].as_str().expect("a text").to_owned();
     (text("current"), text("reason"))
 }
 
 fn dirty(controller: &Controller) -> u64 {
     controller.show("data")["cache"]["dirty_bytes"].as_u64().expect("a number")
+}
+
+fn the_metrics_have_the_missing_ups(controller: &Controller) {
+    let socket = controller.folder.file("state/control.sock");
+    let page = run("curl", &["--silent", "--unix-socket", &socket, "http://localhost/metrics"]);
+    let series = "softroc_ups_state{ups=\"rack@127.0.0.1\",state=\"missing\"} 1\n";
+    assert!(page.contains(series), "{series} is not told");
 }
 
 #[test]
@@ -110,7 +130,8 @@ fn what_a_ups_says_is_seen_in_events_in_show_and_in_what_a_volume_does() {
         Controller::with("ups", &["--ups", &address, "--cache", "16M", "--cache-folder", &cache]);
     let drives = controller.file_drives(3);
     let drives: Vec<&str> = drives.iter().map(String::as_str).collect();
-    let create = ["volume", "create", "data", "--level", "raid5", "--write-mode", "write-back", "--drives"];
+    let create =
+        ["volume", "create", "data", "--level", "raid5", "--write-mode", "write-back", "--drives"];
     controller.softroc(&[&create[..], &drives].concat()).ok();
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
     let steps: [(&str, &str, &str, &str); 5] = [
@@ -149,10 +170,7 @@ fn what_a_ups_says_is_seen_in_events_in_show_and_in_what_a_volume_does() {
     let info = controller.softroc(&["info"]).ok();
     assert!(info.contains("missing since"), "{info}");
     if have("curl") {
-        let socket = controller.folder.file("state/control.sock");
-        let page = run("curl", &["--silent", "--unix-socket", &socket, "http://localhost/metrics"]);
-        let series = "softroc_ups_state{ups=\"rack@127.0.0.1\",state=\"missing\"} 1\n";
-        assert!(page.contains(series), "{series} is not told");
+        the_metrics_have_the_missing_ups(&controller);
     }
     for number in 0..steps.len() {
         let found = host.read((number * 65536) as u64, 65536).expect("it is readable");

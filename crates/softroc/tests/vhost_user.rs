@@ -96,7 +96,9 @@ fn controller() -> (Controller, PathBuf) {
 /// A machine with two processors and shareable memory.
 fn shared_memory(size: &str) -> Vec<String> {
     let memory = format!("memory-backend-memfd,id=memory,size={size},share=on");
-    ["-smp", "2", "-object", &memory, "-machine", "memory-backend=memory"].map(str::to_owned).to_vec()
+    ["-smp", "2", "-object", &memory, "-machine", "memory-backend=memory"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 #[track_caller]
@@ -122,20 +124,31 @@ fn a_virtual_machine_goes_on_over_the_death_of_the_controller() {
     let verdict = guest.run_with(|line| help(&mut controller, line));
     // Logical sector, strip, stripe of three drives; write-back.
     verdict.expect("DISK", "shape", "512 262144 524288 write back");
-    for (name, expected) in
-        [("name", "data"), ("queues", "2"), ("discards", "yes"), ("read-only", "0 0"), ("holds", "data")]
-    {
+    for (name, expected) in [
+        ("name", "data"),
+        ("queues", "2"),
+        ("discards", "yes"),
+        ("read-only", "0 0"),
+        ("holds", "data"),
+    ] {
         verdict.expect("DISK", name, expected);
     }
     succeeds(&verdict, &["mkfs", "trim", "fsck", "discard", "fill", "write", "other"]);
     // Two writers, two files each, over a kill and over a restart: no error, no lost data.
-    assert_eq!(verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(), 4, "{}", verdict.0);
+    assert_eq!(
+        verdict.0.lines().filter(|line| line.starts_with("SAME ")).count(),
+        4,
+        "{}",
+        verdict.0
+    );
     assert!(!verdict.0.contains("DIFFERENT ") && !verdict.0.contains("IOERROR "), "{}", verdict.0);
     assert!(verdict.0.contains("KERNEL 0"), "{}", verdict.0);
     // Its sockets are removed with the volumes, and with the controller.
     let socket = |name: &str| folder.join(name);
     controller.softroc(&["volume", "rename", "single", "other"]).ok();
-    until("the socket has the new name", || socket("other.sock").exists() && !socket("single.sock").exists());
+    until("the socket has the new name", || {
+        socket("other.sock").exists() && !socket("single.sock").exists()
+    });
     controller.softroc(&["volume", "delete", "other", "--yes"]).ok();
     until("the socket is gone", || !socket("other.sock").exists());
     controller.stop();
@@ -180,6 +193,11 @@ fn a_socket_gets_its_name_when_what_was_in_its_way_is_gone() {
     let left: Vec<_> =
         folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     assert_eq!(left, [way], "and no other one");
-    assert_eq!(controller.log().matches("not available to guests").count(), 1, "{}", controller.log());
+    assert_eq!(
+        controller.log().matches("not available to guests").count(),
+        1,
+        "{}",
+        controller.log()
+    );
     controller.stop();
 }

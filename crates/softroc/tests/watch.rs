@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
+    serde_json::from_str(text)
+        .unwrap_or_else(|error| panic!("not one JSON object: {error}: {text}"))
 }
 
 /// An optimal volume.
@@ -28,6 +29,12 @@ fn operations(line: &Value, kind: &str) -> u64 {
     (line["volumes"][0][kind]["per_s"].as_f64().expect("a rate") * seconds).round() as u64
 }
 
+/// The page for Prometheus.
+fn metrics(controller: &Controller) -> String {
+    let socket = format!("{}/control.sock", controller.state());
+    run("curl", &["-s", "--unix-socket", &socket, "http://localhost/metrics"])
+}
+
 #[test]
 fn rates_are_what_a_host_did() {
     const WRITES: u64 = 70;
@@ -35,7 +42,16 @@ fn rates_are_what_a_host_did() {
     let (controller, _) = served("stats");
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
     let mut stats = Command::new(env!("CARGO_BIN_EXE_softroc"))
-        .args(["volume", "stats", "data", "--interval", "200ms", "--json", "--state", &controller.state()])
+        .args([
+            "volume",
+            "stats",
+            "data",
+            "--interval",
+            "200ms",
+            "--json",
+            "--state",
+            &controller.state(),
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -70,15 +86,9 @@ fn rates_are_what_a_host_did() {
     assert_eq!(written.round() as u64, WRITES * 8192);
     stats.kill().expect("it is ended");
     stats.wait().expect("it ends");
-    // The same figures as for Prometheus.
-    let page = run(
-        "curl",
-        &["-s", "--unix-socket", &format!("{}/control.sock", controller.state()), "http://localhost/metrics"],
-    );
-    assert!(
-        page.contains(&format!("softroc_volume_writes_completed_total{{volume=\"data\"}} {WRITES}\n")),
-        "{page}"
-    );
+    let (page, series) = (metrics(&controller), "softroc_volume_writes_completed_total");
+    let line = format!("{series}{{volume=\"data\"}} {WRITES}\n");
+    assert!(page.contains(&line), "the same figures as for Prometheus: {page}");
 }
 
 #[test]
@@ -86,13 +96,19 @@ fn stats_are_a_table_once_and_name_what_is_not_there() {
     let (controller, drives) = served("stats-once");
     let short = ["--interval", "100ms", "--count", "1"];
     let table = controller.softroc(&[&["volume", "stats"][..], &short].concat()).ok();
-    assert!(table.contains("writes/s") && table.contains("w p99") && table.contains("data"), "{table}");
-    let told =
-        json(&controller.softroc(&[&["drive", "stats", "data:1", "--json"][..], &short].concat()).ok());
+    assert!(
+        table.contains("writes/s") && table.contains("w p99") && table.contains("data"),
+        "{table}"
+    );
+    let told = json(
+        &controller.softroc(&[&["drive", "stats", "data:1", "--json"][..], &short].concat()).ok(),
+    );
     assert_eq!(told["drives"].as_array().map(Vec::len), Some(1), "{told}");
     assert_eq!(told["drives"][0]["drive"], drives[1].as_str());
     assert_eq!(told["drives"][0]["slot"], 1);
-    let lines = controller.softroc(&["drive", "stats", "--interval", "50ms", "--count", "2", "--json"]).ok();
+    let lines = controller
+        .softroc(&["drive", "stats", "--interval", "50ms", "--count", "2", "--json"])
+        .ok();
     assert_eq!(
         lines.lines().map(|line| json(line)["drives"].as_array().map(Vec::len)).collect::<Vec<_>>(),
         [Some(3); 2]
@@ -141,7 +157,8 @@ fn top_is_a_page_of_the_terminal_and_leaves_it_as_it_was() {
     let program = env!("CARGO_BIN_EXE_softroc");
     let state = controller.state();
     let line = format!(
-        "echo before; {program} top --interval 100ms --state {state}; echo ended: $?; stty -a; exec sleep 600"
+        "echo before; {program} top --interval 100ms --state {state}; echo ended: $?; stty -a; \
+            exec sleep 600"
     );
     terminal.tmux(&["new-session", "-d", "-x", "150", "-y", "40", "sh", "-c", &line]);
     until("a page with the volume", || {
@@ -161,7 +178,8 @@ fn top_is_a_page_of_the_terminal_and_leaves_it_as_it_was() {
     terminal.tmux(&["send-keys", "q"]);
     until("the terminal as it was", || {
         let page = terminal.shows();
-        let is_as_it_was = page.contains("before") && page.contains("ended: 0") && !page.contains("writes/s");
+        let is_as_it_was =
+            page.contains("before") && page.contains("ended: 0") && !page.contains("writes/s");
         is_as_it_was && page.contains(" icanon ") && page.contains(" echo ")
     });
     assert_eq!(
@@ -185,7 +203,11 @@ fn health_is_a_sentence_what_to_do_and_an_exit_code() {
     let ill = controller.softroc(&["health"]);
     assert_eq!((ill.code, ill.stderr.as_str()), (2, ""), "{}", ill.stdout);
     assert!(ill.stdout.starts_with("CRITICAL: volume 'data' is degraded"), "{}", ill.stdout);
-    assert!(ill.stdout.contains("To do: softroc drive replace data:1 --with NEW-DRIVE"), "{}", ill.stdout);
+    assert!(
+        ill.stdout.contains("To do: softroc drive replace data:1 --with NEW-DRIVE"),
+        "{}",
+        ill.stdout
+    );
     let told = controller.softroc(&["health", "--json"]);
     let report = json(&told.stdout);
     assert_eq!((told.code, report["status"].as_str()), (2, Some("critical")), "{report}");
@@ -208,10 +230,13 @@ fn health_is_a_sentence_what_to_do_and_an_exit_code() {
 fn a_program_is_the_beeper() {
     let (controller, drives) = served("beeper");
     let (program, told) = (controller.folder.file("beep"), controller.folder.file("beeped"));
-    std::fs::write(&program, format!("#!/bin/sh\ncat >/dev/null\necho $1 >>{told}\n")).expect("a program");
+    std::fs::write(&program, format!("#!/bin/sh\ncat >/dev/null\necho $1 >>{told}\n"))
+        .expect("a program");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("it is one");
     let target = format!("hook:{program}");
-    controller.softroc(&["notify", "set", "beeper", &target, "--severity", "info", "--code", "alarm.*"]).ok();
+    controller
+        .softroc(&["notify", "set", "beeper", &target, "--severity", "info", "--code", "alarm.*"])
+        .ok();
     let heard = || std::fs::read_to_string(&told).unwrap_or_default();
     let shown = controller.softroc(&["alarm", "show"]).ok();
     assert!(shown.contains("alarm   on") && shown.contains("sounds  no"), "{shown}");

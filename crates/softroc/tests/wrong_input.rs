@@ -41,7 +41,10 @@ fn a_drive_of_another_array_is_refused_even_when_it_is_moved() {
     let drives = controller.volume("first", "raid1", 2);
     // All of its drives: for a second volume on the array, if there were space; one of them is not
     // available.
-    names(&controller.create("second", "raid1", &drives).refused(), &["there is no free space", "first"]);
+    names(
+        &controller.create("second", "raid1", &drives).refused(),
+        &["there is no free space", "first"],
+    );
     names(&controller.create("second", "jbod", &drives[..1]).refused(), &["d0.img", "first"]);
     // With another controller, which does not know them.
     controller.stop();
@@ -56,7 +59,10 @@ fn a_drive_that_another_controller_holds_is_refused() {
     let drives = controller.volume("v", "raid1", 2);
     let other = Controller::new("held-other");
     names(&other.create("w", "raid1", &drives).refused(), &["d0.img", "another controller"]);
-    names(&other.softroc(&["drive", "add", &drives[0]]).refused(), &["d0.img", "another controller"]);
+    names(
+        &other.softroc(&["drive", "add", &drives[0]]).refused(),
+        &["d0.img", "another controller"],
+    );
 }
 
 #[test]
@@ -65,15 +71,20 @@ fn a_drive_with_a_file_system_is_refused_unless_it_may_be_destroyed() {
         return;
     }
     let controller = Controller::new("fs");
-    let drives: Vec<String> = (0..2).map(|i| controller.folder.file(&format!("fs{i}.img"))).collect();
+    let drives: Vec<String> =
+        (0..2).map(|i| controller.folder.file(&format!("fs{i}.img"))).collect();
     for drive in &drives {
         run("truncate", &["-s", "64M", drive]);
     }
     run("mkfs.ext4", &["-q", "-F", &drives[1]]);
     let before = std::fs::read(&drives[1]).expect("the drive");
-    names(&controller.create("v", "raid1", &drives).refused(), &["fs1.img", "ext", "--destroy-data"]);
+    names(
+        &controller.create("v", "raid1", &drives).refused(),
+        &["fs1.img", "ext", "--destroy-data"],
+    );
     assert!(before == std::fs::read(&drives[1]).expect("the drive"), "a refused command wrote");
-    let mut arguments = vec!["volume", "create", "v", "--level", "raid1", "--destroy-data", "--drives"];
+    let mut arguments =
+        vec!["volume", "create", "v", "--level", "raid1", "--destroy-data", "--drives"];
     arguments.extend(drives.iter().map(String::as_str));
     controller.softroc(&arguments).ok();
     controller.wait_synced("v");
@@ -83,7 +94,10 @@ fn a_drive_with_a_file_system_is_refused_unless_it_may_be_destroyed() {
 fn too_few_drives_are_refused_with_the_number_that_would_do() {
     let controller = Controller::new("few");
     let drives = controller.file_drives(2);
-    names(&controller.create("v", "raid5", &drives).refused(), &["RAID 5", "at least 3 drives", "not 2"]);
+    names(
+        &controller.create("v", "raid5", &drives).refused(),
+        &["RAID 5", "at least 3 drives", "not 2"],
+    );
     names(
         &controller.create("v", "raid1", &drives[..1]).refused(),
         &["RAID 1", "at least 2 drives", "not 1"],
@@ -104,12 +118,15 @@ fn the_same_drive_twice_is_refused() {
 
 #[test]
 fn a_strip_that_is_no_power_of_two_is_refused_before_anything_is_asked() {
-    let refused =
-        softroc(&["volume", "create", "v", "--level", "raid0", "--strip", "48K", "--drives", "a", "b"]);
+    let refused = softroc(&[
+        "volume", "create", "v", "--level", "raid0", "--strip", "48K", "--drives", "a", "b",
+    ]);
     names(&refused.refused(), &["48 KiB", "power of two"]);
-    let refused = softroc(&["explain", "--level", "raid7", "--drives", "4", "write", "8K@0"]).refused();
+    let refused =
+        softroc(&["explain", "--level", "raid7", "--drives", "4", "write", "8K@0"]).refused();
     names(&refused, &["raid7", "raid5"]);
-    let refused = softroc(&["explain", "--level", "raid5", "--drives", "4", "write", "8K"]).refused();
+    let refused =
+        softroc(&["explain", "--level", "raid5", "--drives", "4", "write", "8K"]).refused();
     names(&refused, &["8K", "SIZE@OFFSET"]);
 }
 
@@ -123,7 +140,10 @@ fn a_read_only_drive_is_refused() {
         // Root can write to all but immutable files.
         let made = std::process::Command::new("chattr").args(["+i", &read_only]).status();
         if !made.is_ok_and(|status| status.success()) {
-            return common::not_possible("a read-only drive", "root, and no chattr +i on this file system");
+            return common::not_possible(
+                "a read-only drive",
+                "root, and no chattr +i on this file system",
+            );
         }
     } else {
         run("chmod", &["444", &read_only]);
@@ -147,7 +167,8 @@ fn no_space_for_a_file_drive_is_said_and_leaves_nothing_behind() {
 fn a_name_is_taken_once() {
     let controller = Controller::new("name");
     controller.volume("v", "raid1", 2);
-    let more: Vec<String> = (0..2).map(|i| controller.folder.file(&format!("more{i}.img"))).collect();
+    let more: Vec<String> =
+        (0..2).map(|i| controller.folder.file(&format!("more{i}.img"))).collect();
     controller.softroc(&["drive", "add", "--create", common::DRIVE, &more[0], &more[1]]).ok();
     names(&controller.create("v", "raid1", &more).refused(), &["'v'", "already"]);
     names(&controller.create("no/slash", "raid1", &more).refused(), &["no/slash"]);
@@ -210,9 +231,11 @@ fn destroying_asks_first() {
 fn garbage_on_the_nbd_socket_harms_nobody() {
     let controller = Controller::new("garbage");
     controller.volume("v", "raid1", 2);
-    let mut good = common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
+    let mut good =
+        common::host::Host::connect(&controller.nbd_socket(), "v").expect("a connection");
     let half_option =
-        [&3u32.to_be_bytes()[..], b"IHAVEOPT", &7u32.to_be_bytes(), &u32::MAX.to_be_bytes()].concat();
+        [&3u32.to_be_bytes()[..], b"IHAVEOPT", &7u32.to_be_bytes(), &u32::MAX.to_be_bytes()]
+            .concat();
     let inputs: [&[u8]; 5] =
         [b"", b"GET / HTTP/1.1\r\n\r\n", &[0xFF; 4096], &3u32.to_be_bytes(), &half_option];
     for input in inputs {

@@ -11,9 +11,9 @@
 #![allow(clippy::disallowed_methods)]
 
 use platform::{
-    Address, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error,
-    ErrorKind, Executor, Instant, IoOutcome, IoRequest, KeptMemory, KeptSize, Listener, LocalFuture, Member,
-    Schedule, StateStore, StreamSource, Unpark, Work, World,
+    Address, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env,
+    Error, ErrorKind, Executor, Instant, IoOutcome, IoRequest, KeptMemory, KeptSize, Listener,
+    LocalFuture, Member, Schedule, StateStore, StreamSource, Unpark, Work, World,
 };
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
@@ -42,7 +42,10 @@ impl World for Real {
     fn charge(&self, _: Work) -> Duration {
         Duration::ZERO
     }
-    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { nothing() })
     }
     fn open_drive_for_reading<'a>(
@@ -51,13 +54,20 @@ impl World for Real {
     ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { nothing() })
     }
-    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, platform::Result<()>> {
+    fn create_drive<'a>(
+        &'a self,
+        _: &'a str,
+        _: ByteCount,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { nothing() })
     }
     fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
         Box::pin(async { nothing() })
     }
-    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(
+        &'a self,
+        _: &'a Address,
+    ) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
         Box::pin(async { nothing() })
     }
     fn kept_memory<'a>(
@@ -132,11 +142,17 @@ impl Drive for Null {
 /// CPU time of this process: independent of other load on a shared machine.
 fn cpu_ns() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("Linux tells in /proc/self/schedstat")
+    text.split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .expect("Linux tells in /proc/self/schedstat")
 }
 
 /// Runs until `future` is done; returns the nanoseconds per request.
-fn cost<T: 'static>(null: &Rc<Null>, future: impl FnOnce(Env, Rc<Null>) -> LocalFuture<'static, T>) -> f64 {
+fn cost<T: 'static>(
+    null: &Rc<Null>,
+    future: impl FnOnce(Env, Rc<Null>) -> LocalFuture<'static, T>,
+) -> f64 {
     let executor = Executor::new(Schedule::Fifo, Arc::new(NoThread));
     let world = Rc::new(Real(std::time::Instant::now()));
     let env = Env::new(executor.clone(), world.clone(), BufferPool::new(ByteCount(256 << 20)));
@@ -162,7 +178,10 @@ fn bench(profile: &'static str, outstanding: &'static str, inline: bool) -> f64 
                 ramp: Duration::from_millis(100),
                 ..Settings::default()
             };
-            Bench::new(settings).run(&env, &Target::attached("null", null)).await.expect("a null drive works")
+            Bench::new(settings)
+                .run(&env, &Target::attached("null", null))
+                .await
+                .expect("a null drive works")
         })
     })
 }
@@ -214,7 +233,8 @@ fn main() {
             let batched = median(&|| bench(profile, outstanding, false));
             let inline = median(&|| bench(profile, outstanding, true));
             println!(
-                "{outstanding:>4} outstanding, {profile:16} in batches {batched:6.1}, within the call {inline:6.1}"
+                "{outstanding:>4} outstanding, {profile:16} in batches {batched:6.1}, within the \
+                    call {inline:6.1}"
             );
         }
     }

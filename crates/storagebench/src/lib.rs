@@ -11,11 +11,14 @@
 //!
 //! # A measurement from end to end
 //! ```
-//! # #[allow(dead_code)] mod world { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/world/mod.rs")); }
+//! # #[allow(dead_code)] mod world {
+//! #     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/world/mod.rs"));
+//! # }
 //! # use world::{Service, TestDrive, TestWorld};
 //! use std::time::Duration;
 //! use storagebench::{
-//!     Bench, Environment, Ending, Method, ReportOptions, Results, Settings, Target, html_report, summary,
+//!     Bench, Environment, Ending, Method, ReportOptions, Results, Settings, Target, html_report,
+//!     summary,
 //! };
 //!
 //! let settings = Settings {
@@ -28,7 +31,8 @@
 //! let mut results = Results::new(Method::of(&settings), Environment::default());
 //!
 //! # let world = TestWorld::new(1);
-//! # let drive = std::rc::Rc::new(TestDrive::new(&world.env, 1 << 30, 4, Service::Fixed(1_000_000)));
+//! # let drive = TestDrive::new(&world.env, 1 << 30, 4, Service::Fixed(1_000_000));
+//! # let drive = std::rc::Rc::new(drive);
 //! // A drive that serves four requests at a time, each in 1 ms; here it replaces `/dev/nvme0n1`.
 //! let target = Target::attached("/dev/nvme0n1", drive);
 //! let bench = Bench::new(settings);
@@ -163,8 +167,8 @@ pub use load::area::{Area, Edge};
 pub use load::catalog::{Catalog, Entry, Group, profile_options};
 pub use load::ladder::{Ladder, MAX_OUTSTANDING};
 pub use load::profile::{
-    Access, Align, Arrivals, BlockShare, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams,
-    Zone,
+    Access, Align, Arrivals, BlockShare, Component, Extent, Load, Pace, Profile, RequestKind, Skew,
+    Streams, Zone,
 };
 pub use measurement::bench::{Bench, Ending, Measured};
 pub use measurement::guard;
@@ -177,7 +181,9 @@ pub use measurement::target::{DEFAULT_TIME_LIMIT, Target};
 pub use report::iometer::iometer_csv;
 pub use report::table::{Table, doubts, row_text, summary};
 pub use report::{Plot, ReportOptions, html_report, svg_plot};
-pub use results::compare::{Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare};
+pub use results::compare::{
+    Change, Comparison, Comparisons, PointChange, ProfileChange, Verdict, compare,
+};
 pub use results::merge::{CannotMerge, merge};
 pub use results::sides::side_by_side;
 pub use results::{Definition, Environment, Method, Results};
@@ -188,5 +194,7 @@ pub use statistics::estimate::student_t_95;
 pub use statistics::intervals::Interval95;
 pub use statistics::meter::LatencyShape;
 pub use statistics::steady::{SteadyRule, SteadyState};
-pub use statistics::surroundings::{DeviceCounters, MachineTime, Snapshot, Surrounded, Surroundings};
+pub use statistics::surroundings::{
+    DeviceCounters, MachineTime, Snapshot, Surrounded, Surroundings,
+};
 pub use text::{duration as duration_text, number as number_text};

@@ -68,7 +68,10 @@ pub(crate) fn detailed(profile: &str, outstanding: u32) -> Row {
     let mut row = row(profile, outstanding, 4000.0, 250.0);
     let (mut read, mut write) = (Direction::new(), Direction::new());
     for at in 0..10_000_u64 {
-        let part = Part { count: Count { ios: 1, ..Count::default() }, bins: vec![(100_000 + at * at, 1)] };
+        let part = Part {
+            count: Count { ios: 1, ..Count::default() },
+            bins: vec![(100_000 + at * at, 1)],
+        };
         if at % 3 == 0 { write.add(&part) } else { read.add(&part) }
     }
     let trace = |ios: u64| Trace {
@@ -93,10 +96,13 @@ pub(crate) fn results() -> Results {
         ("kernel".to_owned(), "6.1.0".to_owned()),
     ]);
     let mut results = Results::new(Method::of(&Settings::default()), environment);
-    for (outstanding, iops, mean) in [(1, 5000.0, 200.0), (8, 20_000.5, 400.25), (16, 19_000.0, 842.0)] {
+    for (outstanding, iops, mean) in
+        [(1, 5000.0, 200.0), (8, 20_000.5, 400.25), (16, 19_000.0, 842.0)]
+    {
         results.add_row(row("database", outstanding, iops, mean));
     }
-    for (outstanding, iops, mean) in [(1, 700.0, 1428.0), (8, 900.0, 8888.0), (16, 850.0, 18_823.0)] {
+    for (outstanding, iops, mean) in [(1, 700.0, 1428.0), (8, 900.0, 8888.0), (16, 850.0, 18_823.0)]
+    {
         results.add_row(row("streaming", outstanding, iops, mean));
     }
     results

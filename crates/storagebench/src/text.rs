@@ -84,7 +84,9 @@ mod tests {
         for (value, text) in [(0, "0"), (22, "22"), (4321, "4321"), (12_345, "12\u{202F}345")] {
             assert_eq!(count(value), text);
         }
-        for (us, text) in [(0.25, "0.25 µs"), (87.44, "87.4 µs"), (999.6, "1.00 ms"), (2.5e6, "2.50 s")] {
+        for (us, text) in
+            [(0.25, "0.25 µs"), (87.44, "87.4 µs"), (999.6, "1.00 ms"), (2.5e6, "2.50 s")]
+        {
             assert_eq!(duration(us), text);
         }
     }

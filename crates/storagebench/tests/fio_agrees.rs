@@ -35,7 +35,11 @@ fn fio_does(dir: &Path, job: &str) -> Option<Vec<(bool, u64, u64)>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         // Version 2: file, operation, offset, length; version 3 adds a time before them.
         let at = words.iter().position(|word| ["read", "write"].contains(word))?;
-        Some((words[at] == "read", words.get(at + 1)?.parse().ok()?, words.get(at + 2)?.parse().ok()?))
+        Some((
+            words[at] == "read",
+            words.get(at + 1)?.parse().ok()?,
+            words.get(at + 2)?.parse().ok()?,
+        ))
     };
     Some(log.lines().filter_map(request).collect())
 }

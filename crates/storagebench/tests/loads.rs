@@ -35,7 +35,8 @@ fn point(servers: usize, service: Service, profile: &str, outstanding: &str) -> 
     let drive = Rc::new(TestDrive::new(&world.env, 1 << 30, servers, service));
     let (env, settings) = (world.env.clone(), settings(profile, outstanding));
     let target = Target::attached("t", drive as Rc<dyn Drive>);
-    let mut measured = world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
+    let mut measured =
+        world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
     assert_eq!(measured.ending, Ending::Complete);
     measured.rows.remove(0)
 }
@@ -95,13 +96,16 @@ fn a_stall_is_seen_by_every_request_that_was_due_during_it() {
     let p99_ms = |profile: &str, outstanding: &str| {
         let world = TestWorld::new(1);
         let drive = Rc::new(TestDrive::new(&world.env, 1 << 30, 4, Service::Fixed(100 * US)));
-        let target = Target::attached("t", Rc::new(Stalling(drive, world.env.clone())) as Rc<dyn Drive>);
+        let target =
+            Target::attached("t", Rc::new(Stalling(drive, world.env.clone())) as Rc<dyn Drive>);
         let (env, settings) = (world.env.clone(), settings(profile, outstanding));
-        let measured = world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
+        let measured =
+            world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
         measured.rows[0].latency_us.unwrap().p99.unwrap() / 1000.0
     };
     assert!(p99_ms("random,read,4K", "4") < 1.0);
-    // A tenth of the requests were due during the stall; one in a hundred waited for more than 0.9 s of it.
+    // A tenth of the requests were due during the stall; one in a hundred waited for more than 0.9
+    // s of it.
     near(p99_ms("random,read,4K,rate=1000,arrivals=fixed", "2000"), 900.0, 2.0, "p99");
     // The same with few outstanding: requests without a free task wait too, and that counts.
     near(p99_ms("random,read,4K,rate=1000,arrivals=fixed", "4"), 900.0, 2.0, "p99");
@@ -141,7 +145,8 @@ fn a_moving_hot_spot_follows_the_clock() {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, 100 * MIB, 4, Service::Fixed(1000 * US)));
     let target = Target::attached("t", drive.clone() as Rc<dyn Drive>);
-    let (env, settings) = (world.env.clone(), settings("random,read,4K,hot=100%:10%,moves=1s", "4"));
+    let (env, settings) =
+        (world.env.clone(), settings("random,read,4K,hot=100%:10%,moves=1s", "4"));
     world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap();
     for seen in drive.seen.borrow().iter() {
         let start = seen.at_ns / 1_000_000_000 % 10 * 10 * MIB;
@@ -167,11 +172,14 @@ fn streams_are_served_by_their_own_outstanding_ios() {
 #[test]
 fn several_targets_at_once_each_get_their_outstanding_ios() {
     let world = TestWorld::new(1);
-    let drives = [1, 2]
-        .map(|servers| Rc::new(TestDrive::new(&world.env, 64 * MIB, servers, Service::Fixed(100 * US))));
+    let drives = [1, 2].map(|servers| {
+        Rc::new(TestDrive::new(&world.env, 64 * MIB, servers, Service::Fixed(100 * US)))
+    });
     let targets = drives.clone().map(|drive| Target::attached("t", drive as Rc<dyn Drive>));
-    let (env, settings) = (world.env.clone(), Settings { workers: 2, ..settings("random,read,4K", "4") });
-    let measured = world.run(async move { Bench::new(settings).run_together(&env, &targets).await }).unwrap();
+    let (env, settings) =
+        (world.env.clone(), Settings { workers: 2, ..settings("random,read,4K", "4") });
+    let measured =
+        world.run(async move { Bench::new(settings).run_together(&env, &targets).await }).unwrap();
     let row = &measured.rows[0];
     assert_eq!((row.target.as_str(), row.outstanding, row.workers), ("t + t", 8, 4));
     near(row.iops, 30_000.0, 0.1, "iops");
@@ -186,10 +194,11 @@ fn of_several_targets_the_one_that_fails_is_named() {
     let good = Rc::new(TestDrive::new(&world.env, 64 * MIB, 1, Service::Fixed(100 * US)));
     let bad = TestDrive::new(&world.env, 64 * MIB, 1, Service::Fixed(100 * US));
     let bad = Rc::new(bad.with_fault(Fault::After(50_000, platform::IoErrorKind::Gone)));
-    let targets =
-        [("good", good), ("bad", bad)].map(|(name, drive)| Target::attached(name, drive as Rc<dyn Drive>));
+    let targets = [("good", good), ("bad", bad)]
+        .map(|(name, drive)| Target::attached(name, drive as Rc<dyn Drive>));
     let (env, settings) = (world.env.clone(), settings("random,read,4K", "1"));
-    let measured = world.run(async move { Bench::new(settings).run_together(&env, &targets).await }).unwrap();
+    let measured =
+        world.run(async move { Bench::new(settings).run_together(&env, &targets).await }).unwrap();
     let Ending::Failed(sentence) = &measured.ending else { panic!("{:?}", measured.ending) };
     assert!(
         sentence.starts_with("the measurement of 'bad' ended 5.0 s into 'random,100%read,4K'"),
@@ -216,8 +225,8 @@ enum Evil {
 
 impl Memory {
     fn new(env: &Env, evil: Evil) -> Rc<Memory> {
-        let info =
-            TestDrive::new(env, 4 * MIB, 1, Service::None).with_info(|info| info.kind = DriveKind::Memory);
+        let info = TestDrive::new(env, 4 * MIB, 1, Service::None)
+            .with_info(|info| info.kind = DriveKind::Memory);
         Rc::new(Memory {
             info: info.info().clone(),
             content: RefCell::new(vec![0; 4 << 20]),
@@ -298,12 +307,17 @@ fn verified(evil: Evil, profile: &str) -> Measured {
 
 #[test]
 fn a_good_target_is_verified_whatever_overlaps() {
-    for profile in ["database", "restore", "random,50%read,512/30:4K/40:64K/30,align=512,compressible=50%"] {
+    for profile in
+        ["database", "restore", "random,50%read,512/30:4K/40:64K/30,align=512,compressible=50%"]
+    {
         let measured = verified(Evil::Not, profile);
         assert_eq!(measured.ending, Ending::Complete, "{profile}");
         let verified = measured.verified.unwrap();
         // Nearly every block was written at some time; all of those were read once at the end.
-        assert!((15 * MIB / 4..=4 * MIB).contains(&verified.read_back_bytes), "{profile}: {verified}");
+        assert!(
+            (15 * MIB / 4..=4 * MIB).contains(&verified.read_back_bytes),
+            "{profile}: {verified}"
+        );
         assert_eq!(verified.checked_bytes > 5 * MIB, profile != "restore", "{profile}: {verified}");
     }
 }
@@ -344,7 +358,8 @@ fn what_keeps_nothing_cannot_be_verified() {
     let target = Target::attached("n", Rc::new(drive) as Rc<dyn Drive>);
     let settings = Settings { verify: true, hollow: false, ..settings("database", "1") };
     let env = world.env.clone();
-    let error = world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap_err();
+    let error =
+        world.run(async move { Bench::new(settings).run(&env, &target).await }).unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadSettings);
     assert!(error.to_string().contains("'n' stores nothing"), "{error}");
     assert_eq!(ByteCount::MIB.0, MIB);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Measured, Observer, Phase, Precondition, Profile, Progress, Remaining, Row, Settings,
-    Snapshot, SteadyRule, Surroundings, Target,
+    Bench, Ending, Measured, Observer, Phase, Precondition, Profile, Progress, Remaining, Row,
+    Settings, Snapshot, SteadyRule, Surroundings, Target,
 };
 use world::{Fault, Service, TestDrive, TestWorld};
 
@@ -38,7 +38,12 @@ fn measure(world: &TestWorld, drive: &Rc<TestDrive>, bench: Bench) -> Measured {
 }
 
 /// One point on a drive of that many servers.
-fn point(servers: usize, service: Service, profile: &str, outstanding: u32) -> (Row, Rc<TestDrive>) {
+fn point(
+    servers: usize,
+    service: Service,
+    profile: &str,
+    outstanding: u32,
+) -> (Row, Rc<TestDrive>) {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, GIB, servers, service));
     let settings = Settings {
@@ -68,7 +73,8 @@ fn rates_and_latencies_of_fixed_service_times_are_exact() {
         let latency = row.latency_us.unwrap();
         assert_within(row.iops, iops, 0.01, "iops");
         assert_within(row.throughput_mib_s, iops / 256.0, 0.01, "throughput");
-        for (value, what) in [(latency.mean, "mean"), (latency.p50, "p50"), (latency.p999.unwrap(), "p99.9")]
+        for (value, what) in
+            [(latency.mean, "mean"), (latency.p50, "p50"), (latency.p999.unwrap(), "p99.9")]
         {
             assert_within(value, latency_us, 0.1, what);
         }
@@ -81,7 +87,8 @@ fn rates_and_latencies_of_fixed_service_times_are_exact() {
 #[test]
 fn outstanding_ios_are_rate_times_latency() {
     for (servers, outstanding) in [(1, 1), (1, 7), (3, 32), (8, 512)] {
-        let (row, _) = point(servers, Service::Exponential(50 * US), "random,67%read,8K", outstanding);
+        let (row, _) =
+            point(servers, Service::Exponential(50 * US), "random,67%read,8K", outstanding);
         let little = row.iops * row.latency_us.unwrap().mean / 1e6;
         assert_within(little, f64::from(outstanding), 0.5, "Little's law");
     }
@@ -155,7 +162,8 @@ impl Observer for Faster {
 fn what_happens_in_the_ramp_does_not_count() {
     let world = TestWorld::new(1);
     let drive = Rc::new(TestDrive::new(&world.env, GIB, 1, Service::Fixed(1000 * US)));
-    let bench = Bench::new(settings("random,read,4K", "1")).observed_by(Rc::new(Faster(drive.clone())));
+    let bench =
+        Bench::new(settings("random,read,4K", "1")).observed_by(Rc::new(Faster(drive.clone())));
     let row = measure(&world, &drive, bench).rows.remove(0);
     assert_within(row.iops, 10_000.0, 0.02, "iops");
     // The request in flight at the opening of the window completes in it, and counts.
@@ -199,7 +207,10 @@ fn medium_errors_are_counted_and_the_first_is_kept() {
     assert_within(row.errors as f64, 10_000.0, 0.1, "errors");
     assert_eq!((row.write.errors, row.read.errors), (row.errors, 0));
     assert_within(row.iops, 9000.0, 0.1, "iops without the failed ones");
-    assert_eq!(row.first_error.as_deref(), Some("a write of 64 KiB at byte 589824 failed: medium error"));
+    assert_eq!(
+        row.first_error.as_deref(),
+        Some("a write of 64 KiB at byte 589824 failed: medium error")
+    );
 }
 
 #[test]
@@ -209,7 +220,10 @@ fn short_transfers_are_errors() {
     let drive = Rc::new(drive.with_fault(Fault::ShortEvery(2)));
     let row = measure(&world, &drive, Bench::new(settings("streaming", "1"))).rows.remove(0);
     assert_within(row.errors as f64, 50_000.0, 0.1, "errors");
-    assert_eq!(row.first_error.as_deref(), Some("a read of 64 KiB at byte 65536 moved only 32768 bytes"));
+    assert_eq!(
+        row.first_error.as_deref(),
+        Some("a read of 64 KiB at byte 65536 moved only 32768 bytes")
+    );
 }
 
 #[test]
@@ -225,9 +239,9 @@ fn a_target_that_vanishes_ends_the_run_with_what_happened_and_when() {
     assert_within(row.iops, 10_000.0, 0.1, "iops");
     let Ending::Failed(sentence) = &measured.ending else { panic!("{:?}", measured.ending) };
     assert!(
-        sentence
-            .starts_with("the measurement of 't' ended 1.5 s into 'streaming' with 4 outstanding: a read of")
-            && sentence.ends_with("failed: drive gone"),
+        sentence.starts_with(
+            "the measurement of 't' ended 1.5 s into 'streaming' with 4 outstanding: a read of"
+        ) && sentence.ends_with("failed: drive gone"),
         "{sentence}"
     );
     assert_eq!(drive.in_flight.get(), 0);
@@ -240,8 +254,9 @@ fn a_target_that_stops_answering_has_vanished_after_its_time_limit() {
     let drive = Rc::new(drive.with_fault(Fault::Silent(15_000)));
     let env = world.env.clone();
     let target = Target::attached("t", drive).with_time_limit(Duration::from_secs(3));
-    let measured =
-        world.run(async move { Bench::new(settings("streaming", "4")).run(&env, &target).await }).unwrap();
+    let measured = world
+        .run(async move { Bench::new(settings("streaming", "4")).run(&env, &target).await })
+        .unwrap();
     let Ending::Failed(sentence) = &measured.ending else { panic!("{:?}", measured.ending) };
     // Time limits are checked when the world wakes: here, at progress reports.
     assert!(sentence.contains("ended 4.6 s into") && sentence.contains("timed out"), "{sentence}");
@@ -256,7 +271,9 @@ fn a_target_that_returns_nothing_but_errors_is_given_up() {
     let drive = TestDrive::new(&world.env, GIB, 1, Service::None);
     let drive = Rc::new(drive.with_fault(Fault::Every(1, IoErrorKind::Medium)));
     let measured = measure(&world, &drive, Bench::new(settings("streaming", "4")));
-    assert!(matches!(&measured.ending, Ending::Failed(sentence) if sentence.contains("medium error")));
+    assert!(
+        matches!(&measured.ending, Ending::Failed(sentence) if sentence.contains("medium error"))
+    );
     assert_eq!((measured.rows.len(), drive.requests.get()), (0, 1000));
 }
 
@@ -294,7 +311,8 @@ fn watched(after: usize) -> (Measured, Rc<Watcher>) {
         cancel: cancel.clone(),
         after,
     });
-    let bench = Bench::new(settings("database", "1,2")).observed_by(watcher.clone()).cancelled_by(cancel);
+    let bench =
+        Bench::new(settings("database", "1,2")).observed_by(watcher.clone()).cancelled_by(cancel);
     (measure(&world, &drive, bench), watcher)
 }
 
@@ -471,12 +489,24 @@ fn what_is_left_is_learned_from_what_was_measured() {
     let (told, end) = estimated(settings, never_steady);
     let truth = |at: f64| end - at;
     let (_, at, left) = *told.iter().find(|(done, ..)| *done == 1).expect("a point is done");
-    assert!(truth(at) > 3.0 * least, "the settings alone promise {least} s, and {} s were left", truth(at));
+    assert!(
+        truth(at) > 3.0 * least,
+        "the settings alone promise {least} s, and {} s were left",
+        truth(at)
+    );
     assert_within(left, truth(at), 3.0, "after the first point");
     for (done, at, left) in told.iter().filter(|(done, ..)| *done >= 1) {
         // In the middle of a point that is not steady yet the outcome is unknown.
-        assert!(*left <= truth(*at) * 1.03 + 0.5, "{done} points are done at {at}: {left} of {}", truth(*at));
-        assert!(*left >= truth(*at) - 25.0, "{done} points are done at {at}: {left} of {}", truth(*at));
+        assert!(
+            *left <= truth(*at) * 1.03 + 0.5,
+            "{done} points are done at {at}: {left} of {}",
+            truth(*at)
+        );
+        assert!(
+            *left >= truth(*at) - 25.0,
+            "{done} points are done at {at}: {left} of {}",
+            truth(*at)
+        );
     }
     let (_, _, left) = *told.last().expect("it was told");
     assert_eq!(left, 0.0);
@@ -487,6 +517,10 @@ fn what_is_left_is_learned_from_what_was_measured() {
 fn what_is_left_of_points_that_are_sure_at_once_is_what_the_settings_say() {
     let (told, end) = estimated(settings("random,read,4K", "1,2"), Service::Fixed(100 * US));
     for (done, at, left) in told {
-        assert!((left - (end - at)).abs() < 0.3, "{done} points are done at {at}: {left} of {}", end - at);
+        assert!(
+            (left - (end - at)).abs() < 0.3,
+            "{done} points are done at {at}: {left} of {}",
+            end - at
+        );
     }
 }

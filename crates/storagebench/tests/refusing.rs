@@ -64,15 +64,21 @@ fn a_target_that_holds_something_is_not_written() {
     refused(
         run_bench(&world, &drive, Bench::new(settings("database"))),
         ErrorKind::HoldsData,
-        &["'/dev/sdz' holds an ext4 file system named 'home'", "profile 'database'", "--destroy-data"],
+        &[
+            "'/dev/sdz' holds an ext4 file system named 'home'",
+            "profile 'database'",
+            "--destroy-data",
+        ],
     );
     assert!(drive.seen.borrow().iter().all(|seen| !seen.write));
 }
 
 #[test]
 fn preconditioning_is_writing_too() {
-    let settings =
-        Settings { precondition: storagebench::Precondition::TwiceTheArea, ..settings("streaming") };
+    let settings = Settings {
+        precondition: storagebench::Precondition::TwiceTheArea,
+        ..settings("streaming")
+    };
     refused(
         run(ext4, settings),
         ErrorKind::HoldsData,
@@ -116,7 +122,11 @@ fn the_last_bytes_are_looked_at_too_and_the_callers_labels() {
     drive.content.replace(content);
     let drive = Rc::new(drive);
     let bench = Bench::new(settings("restore")).guarding(&[OURS]);
-    refused(run_bench(&world, &drive, bench), ErrorKind::HoldsData, &["a label of this controller"]);
+    refused(
+        run_bench(&world, &drive, bench),
+        ErrorKind::HoldsData,
+        &["a label of this controller"],
+    );
     assert!(run_bench(&world, &drive, Bench::new(settings("restore"))).is_ok());
 }
 
@@ -142,7 +152,11 @@ fn a_file_of_unknown_content_is_somebodys_but_a_test_file_may_be_written_again()
     // A file whose first MiB is empty is refused too.
     let mut later = vec![0; 8 * MIB as usize];
     later[3 * MIB as usize..4 * MIB as usize].fill(0x42);
-    refused(run(file(later.clone()), settings("database")), ErrorKind::HoldsData, &["data that is not from"]);
+    refused(
+        run(file(later.clone()), settings("database")),
+        ErrorKind::HoldsData,
+        &["data that is not from"],
+    );
     let page = |page: &mut [u8]| page[..8].copy_from_slice(b"StorBnch");
     later[3 * MIB as usize..4 * MIB as usize].chunks_mut(4096).for_each(page);
     assert!(run(file(later), settings("database")).is_ok());
@@ -196,7 +210,8 @@ fn a_model_holds_nothing() {
     let world = TestWorld::new(1);
     let drive = TestDrive::new(&world.env, 8 * MIB, 1, Service::Fixed(100_000));
     let drive = Rc::new(drive.with_info(|info| info.kind = DriveKind::Model));
-    run_bench(&world, &drive, Bench::new(Settings { hollow: true, ..settings("restore") })).unwrap();
+    run_bench(&world, &drive, Bench::new(Settings { hollow: true, ..settings("restore") }))
+        .unwrap();
     assert!(drive.seen.borrow().iter().all(|seen| seen.write));
 }
 
@@ -210,8 +225,9 @@ fn wrong_settings_get_a_sentence_that_names_the_value() {
     refused(with(|s| s.profiles.clear()), ErrorKind::BadSettings, &["no load profile"]);
     refused(with(|s| s.runtime = Duration::ZERO), ErrorKind::BadSettings, &["run time"]);
     refused(with(|s| s.workers = 0), ErrorKind::BadSettings, &["worker"]);
-    let area_of =
-        |area: &str| run(|drive| drive, Settings { area: area.parse().unwrap(), ..settings("database") });
+    let area_of = |area: &str| {
+        run(|drive| drive, Settings { area: area.parse().unwrap(), ..settings("database") })
+    };
     refused(
         area_of("4M..9M"),
         ErrorKind::TooSmall,
@@ -234,7 +250,10 @@ fn wrong_settings_get_a_sentence_that_names_the_value() {
         &["'/dev/sdz' is read-only", "'database' writes"],
     );
     refused(
-        run(|drive| drive, Settings { outstanding: "1,1024".parse().unwrap(), ..settings("random,read,8M") }),
+        run(
+            |drive| drive,
+            Settings { outstanding: "1,1024".parse().unwrap(), ..settings("random,read,8M") },
+        ),
         ErrorKind::OutOfMemory,
         &["1024 outstanding I/Os needs 8 GiB of buffers, and 1 GiB is free"],
     );
@@ -250,7 +269,8 @@ fn requests_stay_within_the_area_and_the_buffers_go_home() {
     let seen = drive.seen.borrow();
     assert!(seen.iter().all(|seen| seen.offset >= MIB && seen.offset + 8192 <= 3 * MIB));
     assert!(
-        seen.iter().any(|seen| seen.offset == MIB) && seen.iter().any(|seen| seen.offset == 3 * MIB - 8192)
+        seen.iter().any(|seen| seen.offset == MIB)
+            && seen.iter().any(|seen| seen.offset == 3 * MIB - 8192)
     );
     assert_eq!(world.env.pool().used(), ByteCount::ZERO);
 }

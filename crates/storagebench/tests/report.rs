@@ -27,13 +27,17 @@ fn results(targets: &[(&str, usize, u64)]) -> Results {
         hollow: true,
         ..Settings::default()
     };
-    let environment =
-        [("Processor", "2 × an imagined one"), ("Kernel", "none"), ("Drive", "a queue with servers")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = [
+        ("Processor", "2 × an imagined one"),
+        ("Kernel", "none"),
+        ("Drive", "a queue with servers"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut results = Results::new(Method::of(&settings), Environment(environment.to_vec()));
     for (name, servers, mean_us) in targets {
         let world = TestWorld::new(1);
-        let drive = TestDrive::new(&world.env, 1 << 30, *servers, Service::Exponential(mean_us * 1000));
+        let drive =
+            TestDrive::new(&world.env, 1 << 30, *servers, Service::Exponential(mean_us * 1000));
         let drive = Rc::new(drive.with_info(|info| info.kind = platform::DriveKind::Model));
         let target = Target::attached(*name, drive as Rc<dyn Drive>);
         let (env, bench) = (world.env.clone(), Bench::new(settings.clone()));
@@ -74,15 +78,20 @@ fn browse(name: &str, page: &Path, arguments: &[String]) -> Option<Output> {
 
 /// Opens a page. Returns the browser's log, and its document.
 fn open(page: &Path) -> Option<(String, String)> {
-    let arguments = ["--enable-logging=stderr", "--log-level=0", "--dump-dom", "--window-size=1440,2400"];
+    let arguments =
+        ["--enable-logging=stderr", "--log-level=0", "--dump-dom", "--window-size=1440,2400"];
     let output = browse("open", page, &arguments.map(str::to_owned))?;
-    Some((String::from_utf8_lossy(&output.stderr).into(), String::from_utf8_lossy(&output.stdout).into()))
+    Some((
+        String::from_utf8_lossy(&output.stderr).into(),
+        String::from_utf8_lossy(&output.stdout).into(),
+    ))
 }
 
 /// Prints a page to a PDF, with dark mode selected.
 fn print(name: &str, page: &Path) -> Option<PathBuf> {
     let pdf = page.with_extension("pdf");
-    let arguments = [format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer".to_owned()];
+    let arguments =
+        [format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer".to_owned()];
     let output = browse(name, page, &arguments)?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(pdf)
@@ -105,26 +114,34 @@ fn frame(name: &str, report: &str, width: u32) -> String {
     let script = "<script>addEventListener('load', () => {\
         const d = document.documentElement; let least = 1e9, outside = 0;\
         for (const t of document.querySelectorAll('svg text')) {\
-          const s = t.ownerSVGElement, scale = s.getBoundingClientRect().width / s.viewBox.baseVal.width;\
+          const s = t.ownerSVGElement, \
+          scale = s.getBoundingClientRect().width / s.viewBox.baseVal.width;\
           least = Math.min(least, parseFloat(getComputedStyle(t).fontSize) * scale);\
           const r = t.getBoundingClientRect(), b = s.getBoundingClientRect();\
-          if (r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 1 || r.bottom > b.bottom + 1) outside++;\
+          if (r.left < b.left - 1 || r.right > b.right + 1 || \
+          r.top < b.top - 1 || r.bottom > b.bottom + 1) outside++;\
         }\
         const figures = document.querySelectorAll('figure svg path, figure svg rect').length ? \
           document.querySelectorAll('figure svg').length : 0;\
         parent.document.title += \
-          `NAME ${d.clientWidth} ${d.scrollWidth - d.clientWidth} ${least.toFixed(1)} ${outside} ${figures};`;\
+          `NAME ${d.clientWidth} ${d.scrollWidth - d.clientWidth} ${least.toFixed(1)} \
+          ${outside} ${figures};`;\
       });</script></body>"
         .replace("NAME", name);
     let report = report.replace("default-src 'none'; ", "").replace("</body>", &script);
     let framed = report.replace('&', "&amp;").replace('"', "&quot;");
-    format!("<iframe srcdoc=\"{framed}\" style=\"width:{width}px;height:2000px;border:0\"></iframe>")
+    format!(
+        "<iframe srcdoc=\"{framed}\" style=\"width:{width}px;height:2000px;border:0\"></iframe>"
+    )
 }
 
 #[test]
 fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
     let one = results(&[("mem:1G", 8, 400)]);
-    let two = results(&[("/dev/disk/by-id/a-drive-with-a-rather-long-name-0001", 8, 400), ("mem:1G", 3, 90)]);
+    let two = results(&[
+        ("/dev/disk/by-id/a-drive-with-a-rather-long-name-0001", 8, 400),
+        ("mem:1G", 3, 90),
+    ]);
     let options = ReportOptions { indicative: true, ..ReportOptions::default() };
     let mut frames = String::new();
     for (name, results, figures) in [("one", &one, 27), ("two", &two, 27)] {
@@ -134,12 +151,14 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         // Unchanged, with its own content security policy.
         let whole = page.replace('&', "&amp;").replace('"', "&quot;");
         frames += &format!("<iframe srcdoc=\"{whole}\"></iframe>");
-        frames += &[390, 1440].map(|width| frame(&format!("{name}-{width}"), &page, width)).concat();
+        frames +=
+            &[390, 1440].map(|width| frame(&format!("{name}-{width}"), &page, width)).concat();
     }
     let probe = write(
         "report-probe.html",
         &format!(
-            "<!DOCTYPE html><html><head><title></title><link rel=icon href=data:,></head><body>{frames}</body></html>"
+            "<!DOCTYPE html><html><head><title></title><link rel=icon \
+                href=data:,></head><body>{frames}</body></html>"
         ),
     );
     let Some((log, document)) = open(&probe) else {
@@ -147,7 +166,11 @@ fn a_browser_shows_the_report_without_complaint_on_a_phone_and_on_a_desk() {
         return;
     };
     assert!(!log.contains("CONSOLE"), "{log}");
-    let title = document.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default();
+    let title = document
+        .split("<title>")
+        .nth(1)
+        .and_then(|rest| rest.split('<').next())
+        .unwrap_or_default();
     assert_eq!(title.matches(';').count(), 4, "measurements of two reports at two widths: {title}");
     for measured in title.split_terminator(';') {
         let (name, figures) = measured.split_once(' ').unwrap();
@@ -169,7 +192,8 @@ fn attribute(tag: &str, name: &str) -> Option<f64> {
 fn grey(picture: &[u8]) -> (usize, &[u8]) {
     let mut words = picture.split(u8::is_ascii_whitespace);
     assert_eq!(words.next(), Some(&b"P5"[..]), "a grey picture of {} bytes", picture.len());
-    let mut number = || std::str::from_utf8(words.next().unwrap()).unwrap().parse::<usize>().unwrap();
+    let mut number =
+        || std::str::from_utf8(words.next().unwrap()).unwrap().parse::<usize>().unwrap();
     let (width, height) = (number(), number());
     (width, &picture[picture.len() - width * height..])
 }
@@ -179,10 +203,13 @@ fn grey(picture: &[u8]) -> (usize, &[u8]) {
 #[test]
 fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
     let long = "/dev/disk/by-id/a-drive-with-a-rather-long-name-0001";
-    let reports =
-        [("one", results(&[("mem:1G", 8, 400)])), ("two", results(&[(long, 8, 400), ("mem:1G", 3, 90)]))];
+    let reports = [
+        ("one", results(&[("mem:1G", 8, 400)])),
+        ("two", results(&[(long, 8, 400), ("mem:1G", 3, 90)])),
+    ];
     for (name, results) in &reports {
-        let page = write(&format!("print-{name}.html"), &html_report(results, &ReportOptions::default()));
+        let page =
+            write(&format!("print-{name}.html"), &html_report(results, &ReportOptions::default()));
         let Some(pdf) = print(&format!("print-{name}"), &page) else {
             test_tools::not_installed("chromium");
             return;
@@ -201,7 +228,9 @@ fn on_paper_each_profile_has_a_page_nothing_is_cut_and_the_paper_is_white() {
 
 fn each_profile_has_a_page(name: &str, pages: &[&str]) {
     // The summary, a page for each of the five profiles, then the table.
-    for (at, profile) in ["file-copy", "file-server", "database", "streaming", "restore"].iter().enumerate() {
+    for (at, profile) in
+        ["file-copy", "file-server", "database", "streaming", "restore"].iter().enumerate()
+    {
         let page = pages[1 + at];
         let what = format!("{name}, page {}: {page}", at + 2);
         assert!(page.starts_with(profile), "{what}");
@@ -227,7 +256,8 @@ fn nothing_is_cut(name: &str, pdf: &Path) {
         if let (Some(wide), Some(high)) = (attribute(tag, "width"), attribute(tag, "height")) {
             (width, height) = (wide, high);
         } else if let Some(left) = attribute(tag, "xMin") {
-            let [top, right, bottom] = ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
+            let [top, right, bottom] =
+                ["yMin", "xMax", "yMax"].map(|name| attribute(tag, name).unwrap());
             assert!(left > 0.0 && top > 0.0 && right < width && bottom < height, "{name}: {tag}");
             // In points: content that is too wide would shrink the whole page.
             assert!(bottom - top > 6.5, "{name}: too small to read: {tag}");
@@ -240,14 +270,22 @@ fn nothing_is_cut(name: &str, pdf: &Path) {
 fn the_paper_is_white(name: &str, pdf: &Path, pages: usize) {
     for number in 1..=pages {
         let number = number.to_string();
-        let picture = poppler(&["pdftoppm", "-gray", "-r", "40", "-f", &number, "-l", &number], pdf).unwrap();
+        let picture =
+            poppler(&["pdftoppm", "-gray", "-r", "40", "-f", &number, "-l", &number], pdf).unwrap();
         let (width, points) = grey(&picture);
         let edge = |at: &usize| {
             let column = at % width;
             column == 0 || column == width - 1 || *at < width || *at >= points.len() - width
         };
-        assert!((0..points.len()).filter(edge).all(|at| points[at] == 255), "{name}, page {number}");
+        assert!(
+            (0..points.len()).filter(edge).all(|at| points[at] == 255),
+            "{name}, page {number}"
+        );
         let white = points.iter().filter(|point| **point > 250).count();
-        assert!(white * 10 > points.len() * 7, "{name}, page {number}: {white} of {}", points.len());
+        assert!(
+            white * 10 > points.len() * 7,
+            "{name}, page {number}: {white} of {}",
+            points.len()
+        );
     }
 }

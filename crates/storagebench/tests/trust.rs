@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use storagebench::{
-    Bench, Ending, Measured, NoteKind, Observer, Phase, Precondition, Progress, Row, Settings, SteadyRule,
-    Target,
+    Bench, Ending, Measured, NoteKind, Observer, Phase, Precondition, Progress, Row, Settings,
+    SteadyRule, Target,
 };
 use units::ByteCount;
 use world::{Service, TestDrive, TestWorld};
@@ -44,8 +44,8 @@ fn run(world: &TestWorld, drive: &Rc<TestDrive>, bench: Bench) -> storagebench::
 /// The row of a measurement on a drive with this many servers; each seed is another drive.
 fn measure(seed: u64, servers: usize, service: Service, settings: Settings) -> Row {
     let world = TestWorld::new(seed);
-    let drive =
-        TestDrive::new(&world.env, GIB, servers, service).with_seed(platform::sync::split_mix(seed).1);
+    let drive = TestDrive::new(&world.env, GIB, servers, service)
+        .with_seed(platform::sync::split_mix(seed).1);
     drive.remembers.set(false);
     let measured = run(&world, &Rc::new(drive), Bench::new(settings)).unwrap();
     assert_eq!(measured.ending, Ending::Complete);
@@ -79,7 +79,8 @@ fn covered(servers: usize, service: Service, settings: &Settings, truths: [f64; 
     // Each run has its own world.
     std::thread::scope(|scope| {
         let holds = &holds;
-        let worker = |part| scope.spawn(move || (part..1000).step_by(2).map(holds).fold([0; 5], sum));
+        let worker =
+            |part| scope.spawn(move || (part..1000).step_by(2).map(holds).fold([0; 5], sum));
         let workers = [0, 1].map(worker);
         workers.map(|worker| worker.join().unwrap()).into_iter().fold([0; 5], sum)
     })
@@ -91,8 +92,10 @@ fn assert_covered(covered: [u32; 5]) {
 
 #[test]
 fn intervals_of_independent_service_times_hold_the_truth_in_93_to_97_of_100_runs() {
-    let settings = Settings { runtime: Duration::from_secs(1), ..settings("random,67%read,8K", "4") };
-    // As many servers as outstanding I/Os: latencies are the service times, exponential with a mean of 1 ms.
+    let settings =
+        Settings { runtime: Duration::from_secs(1), ..settings("random,67%read,8K", "4") };
+    // As many servers as outstanding I/Os: latencies are the service times, exponential with a mean
+    // of 1 ms.
     let percentile = |share: f64| -1000.0 * (1.0 - share).ln();
     let truths = [4000.0, 1000.0, percentile(0.5), percentile(0.9), percentile(0.99)];
     assert_covered(covered(4, Service::Exponential(MS), &settings, truths));
@@ -103,7 +106,8 @@ fn intervals_of_service_times_with_a_memory_hold_the_truth_in_93_to_97_of_100_ru
     // Each service time is correlated with the previous ones: treated as independent, the interval
     // would be three times too narrow.
     let settings = settings("random,read,4K", "1");
-    // Log-normal around a mean of 1 ms, with a deviation of 0.3; normal quantiles of 50, 90 and 99 %.
+    // Log-normal around a mean of 1 ms, with a deviation of 0.3; normal quantiles of 50, 90 and 99
+    // %.
     let percentile = |z: f64| 1000.0 * (0.3 * z - 0.045_f64).exp();
     let truths = [1000.0, 1000.0, percentile(0.0), percentile(1.281_55), percentile(2.326_35)];
     assert_covered(covered(1, Service::Remembering(MS, 0.8), &settings, truths));
@@ -115,7 +119,8 @@ fn figures_of_a_known_target_are_right_to_one_percent() {
     // mean of m, the one with the share p below it has a standard error of m √(p ÷ (1 − p) n). With
     // 2.4 million requests that of the 99.9th is 0.3 % (with 240,000 it was 0.9 %, and a tolerance
     // of one percent was unreliable); bins of a thousandth add at most 0.1 %.
-    let settings = Settings { runtime: Duration::from_secs(600), ..settings("random,read,4K", "4") };
+    let settings =
+        Settings { runtime: Duration::from_secs(600), ..settings("random,read,4K", "4") };
     let row = measure(7, 4, Service::Exponential(MS), settings);
     let latency = row.latency_us.unwrap();
     let percentile = |share: f64| -1000.0 * (1.0 - share).ln();
@@ -235,7 +240,8 @@ fn a_steady_state_is_refused_where_there_is_none() {
         assert!(lasted(&row, 5.0));
         let note = row.notes.iter().find(|note| note.kind == NoteKind::NotSteady).unwrap();
         assert!(
-            note.text.starts_with("No steady state within 25 rounds: the last five rounds of 1.00 s"),
+            note.text
+                .starts_with("No steady state within 25 rounds: the last five rounds of 1.00 s"),
             "{note}"
         );
     }
@@ -244,7 +250,12 @@ fn a_steady_state_is_refused_where_there_is_none() {
 #[test]
 fn runs_without_rounds_are_judged_by_their_fifths() {
     let run = |service| {
-        measure(1, 1, service, Settings { runtime: Duration::from_secs(30), ..settings("restore", "1") })
+        measure(
+            1,
+            1,
+            service,
+            Settings { runtime: Duration::from_secs(30), ..settings("restore", "1") },
+        )
     };
     let steady = run(Service::Exponential(MS));
     assert!(steady.steady_state.unwrap().reached && steady.notes.is_empty());
@@ -262,7 +273,10 @@ fn runs_without_rounds_are_judged_by_their_fifths() {
 fn a_rate_that_swings_slowly_is_noted() {
     // A period of 20 s in a run of 30 s.
     fn wave(now_ns: u64) -> u64 {
-        MS + (0.2 * MS as f64 * (now_ns as f64 / SECOND as f64 * std::f64::consts::TAU / 20.0).sin()) as u64
+        MS + (0.2
+            * MS as f64
+            * (now_ns as f64 / SECOND as f64 * std::f64::consts::TAU / 20.0).sin())
+            as u64
     }
     let settings = Settings { runtime: Duration::from_secs(30), ..settings("streaming", "1") };
     let row = measure(1, 1, Service::At(wave), settings);
@@ -281,14 +295,16 @@ impl Observer for Phases {
 #[test]
 fn preconditioning_writes_what_was_asked_before_anything_is_measured() {
     const SIZE: u64 = 64 << 20;
-    for (precondition, bytes) in
-        [(Precondition::Written(ByteCount(10 << 20)), 10 << 20), (Precondition::TwiceTheArea, 2 * SIZE)]
-    {
+    for (precondition, bytes) in [
+        (Precondition::Written(ByteCount(10 << 20)), 10 << 20),
+        (Precondition::TwiceTheArea, 2 * SIZE),
+    ] {
         let world = TestWorld::new(1);
         let drive = Rc::new(TestDrive::new(&world.env, SIZE, 1, Service::Fixed(MS)));
         let phases = Rc::new(Phases(RefCell::default()));
         let settings = Settings { precondition, ..settings("random,read,4K", "1") };
-        let measured = run(&world, &drive, Bench::new(settings).observed_by(phases.clone())).unwrap();
+        let measured =
+            run(&world, &drive, Bench::new(settings).observed_by(phases.clone())).unwrap();
         let seen = drive.seen.borrow();
         let writes = seen.iter().take_while(|seen| seen.write).count();
         // Checks every 200 ms, in which 200 blocks are written; requests in flight are completed.
@@ -319,15 +335,19 @@ fn preconditioning_is_writing_and_is_refused_like_it() {
     };
     let snia = |settings: &mut Settings| settings.precondition = Precondition::TwiceTheArea;
     assert!(refused(snia, |info| info.read_only = true).contains("read-only"));
-    let nothing = |settings: &mut Settings| settings.precondition = Precondition::Written(ByteCount::ZERO);
+    let nothing =
+        |settings: &mut Settings| settings.precondition = Precondition::Written(ByteCount::ZERO);
     assert!(refused(nothing, |_| ()).contains("0 bytes writes nothing"));
     let sure = |settings: &mut Settings| settings.confidence_percent = Some(0.0);
     assert!(refused(sure, |_| ()).contains("a confidence of 0 % cannot be reached"));
     let longest = |settings: &mut Settings| settings.max_runtime = Some(Duration::from_secs(1));
     assert!(refused(longest, |_| ()).contains("at most 1 s is less than the run time of 4 s"));
     let rounds = |settings: &mut Settings| {
-        settings.steady_state =
-            Some(SteadyRule { window_rounds: 9, max_rounds: 5, ..SteadyRule::snia(Duration::from_secs(1)) });
+        settings.steady_state = Some(SteadyRule {
+            window_rounds: 9,
+            max_rounds: 5,
+            ..SteadyRule::snia(Duration::from_secs(1))
+        });
     };
     assert!(refused(rounds, |_| ()).contains("a steady state over 9 of at most 5 rounds"));
 }

@@ -140,7 +140,9 @@ impl Answer {
         status.push(("Status".into(), text(self.status())));
         status.push(("Description".into(), text(&self.description)));
         status.extend(
-            self.detailed.clone().map(|detailed| ("Detailed Status".into(), Value::Table(*detailed))),
+            self.detailed
+                .clone()
+                .map(|detailed| ("Detailed Status".into(), Value::Table(*detailed))),
         );
         let mut out = String::from("{\n\t\"Command Status\" : ");
         json::pairs(&mut out, &status, 1);

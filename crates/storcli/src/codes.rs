@@ -49,8 +49,9 @@ pub fn of_event(code: &str) -> u16 {
         return *number;
     }
     // FNV-1a, folded to fifteen bits.
-    let hash =
-        code.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = code
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     0x8000 | (((hash >> 15) ^ hash) & 0x7fff) as u16
 }
 

@@ -41,7 +41,8 @@ impl Moment {
         let (days, rest) = (unix_s / 86_400, unix_s % 86_400);
         let shifted = days + 719_468;
         let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let index = (5 * day_of_year + 2) / 153;
         let month = if index < 10 { index + 3 } else { index - 9 };
@@ -90,7 +91,8 @@ impl Moment {
 
     /// `Sun Nov 22 23:01:02 2026`.
     pub(crate) fn ctime(&self) -> String {
-        let month = MONTHS.get(usize::try_from(self.month - 1).unwrap_or(0)).copied().unwrap_or_default();
+        let month =
+            MONTHS.get(usize::try_from(self.month - 1).unwrap_or(0)).copied().unwrap_or_default();
         format!("{} {month} {:2} {} {:04}", DAYS[self.weekday], self.day, self.clock(), self.year)
     }
 
@@ -103,7 +105,11 @@ impl Moment {
 pub(crate) fn time_left(seconds: Option<u64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
-    if hours > 0 { format!("{hours} Hours {minutes} Minutes") } else { format!("{minutes} Minutes") }
+    if hours > 0 {
+        format!("{hours} Hours {minutes} Minutes")
+    } else {
+        format!("{minutes} Minutes")
+    }
 }
 
 /// Parses a size such as `10gb`; without a unit, megabytes.
@@ -147,7 +153,8 @@ mod tests {
         ] {
             assert_eq!(size(bytes), text);
         }
-        for (text, bytes) in [("10gb", 10 << 30), ("100", 100 << 20), ("1.5 TB", 3 << 39), ("0.5mb", 1 << 19)]
+        for (text, bytes) in
+            [("10gb", 10 << 30), ("100", 100 << 20), ("1.5 TB", 3 << 39), ("0.5mb", 1 << 19)]
         {
             assert_eq!(read_size(text), Some(bytes), "{text}");
         }

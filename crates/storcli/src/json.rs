@@ -17,7 +17,9 @@ pub(crate) fn value(out: &mut String, value: &Value, depth: usize) {
             let _ = write!(out, "{number}");
         }
         Value::Table(table) => list(out, table, depth),
-        Value::Pairs(pairs) => object(out, pairs.iter().map(|(name, value)| (name.as_str(), value)), depth),
+        Value::Pairs(pairs) => {
+            object(out, pairs.iter().map(|(name, value)| (name.as_str(), value)), depth)
+        }
     }
 }
 

@@ -132,9 +132,11 @@ pub fn run(words: &[String], around: &Surroundings, machine: &mut dyn Machine) -
         Ok(ParsedCommand::Overview(words)) => vec![show::overview(&words, around, machine)],
         Ok(ParsedCommand::About { controllers, what, words }) => {
             let missing =
-                controllers.named().into_iter().filter(|number| *number != 0).map(|number| Answer {
-                    controller: Some(number),
-                    ..Answer::failed(format!("Controller {number} not found"))
+                controllers.named().into_iter().filter(|number| *number != 0).map(|number| {
+                    Answer {
+                        controller: Some(number),
+                        ..Answer::failed(format!("Controller {number} not found"))
+                    }
                 });
             let here = controllers.has(0).then(|| about(&what, &words, around, machine));
             here.into_iter().chain(missing).collect()
@@ -155,7 +157,12 @@ pub fn run(words: &[String], around: &Surroundings, machine: &mut dyn Machine) -
 }
 
 /// Executes a command for the only controller.
-fn about(what: &Object, words: &[words::Word], around: &Surroundings, machine: &mut dyn Machine) -> Answer {
+fn about(
+    what: &Object,
+    words: &[words::Word],
+    around: &Surroundings,
+    machine: &mut dyn Machine,
+) -> Answer {
     let Some((verb, rest)) = words.split_first() else { return Answer::syntax("$end") };
     match verb.bare() {
         "show" => show::answer(what, rest, around, machine),

@@ -47,13 +47,15 @@ fn cell(value: &Value) -> String {
 
 /// A table: a ruler, names of columns, a ruler, rows, a ruler, and the legend.
 pub(crate) fn table(out: &mut String, table: &Table) {
-    let cells: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let cells: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let widths: Vec<usize> = table
         .columns
         .iter()
         .enumerate()
         .map(|(at, column)| {
-            let of_rows = cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+            let of_rows =
+                cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
             of_rows.max().unwrap_or(0).max(column.name.len())
         })
         .collect();

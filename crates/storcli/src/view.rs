@@ -4,8 +4,8 @@ use crate::Machine;
 use crate::answer::Answer;
 use crate::words::{DriveLocation, Numbers};
 use controller::{
-    Command, DriveInfo, DriveNumbers, DriveState, MetricsInfo, Reply, Scheduled, SpareInfo, SpareKind,
-    TaskInfo, TaskKind, VolumeInfo, VolumeState,
+    Command, DriveInfo, DriveNumbers, DriveState, MetricsInfo, Reply, Scheduled, SpareInfo,
+    SpareKind, TaskInfo, TaskKind, VolumeInfo, VolumeState,
 };
 
 /// The state of the controller.
@@ -80,11 +80,17 @@ impl View {
 
     /// Drives by enclosure and slot; a present drive hides a missing one at its location.
     pub(crate) fn drives(&self) -> Vec<Pd<'_>> {
-        let mut drives: Vec<Pd<'_>> =
-            self.metrics.drives.iter().filter_map(|metrics| self.numbered(&metrics.drive)).collect();
+        let mut drives: Vec<Pd<'_>> = self
+            .metrics
+            .drives
+            .iter()
+            .filter_map(|metrics| self.numbered(&metrics.drive))
+            .collect();
         let place = |pd: &Pd<'_>| (pd.numbers.enclosure, pd.numbers.slot);
         drives.sort_by_key(|pd| (place(pd), pd.drive.size_bytes.is_none()));
-        drives.dedup_by(|later, first| place(later) == place(first) && later.drive.size_bytes.is_none());
+        drives.dedup_by(|later, first| {
+            place(later) == place(first) && later.drive.size_bytes.is_none()
+        });
         drives
     }
 
@@ -97,8 +103,10 @@ impl View {
     fn group_of(&self, drive: &DriveInfo) -> Option<u32> {
         let name = drive.volumes.first()?;
         let of_name = |volume: &&controller::VolumeMetrics| volume.volume.name == *name;
-        let mut volumes = self.metrics.volumes.iter().filter(of_name).map(|metrics| &metrics.volume);
-        let has_it = |volume: &&VolumeInfo| volume.drives.iter().any(|member| member.name == drive.name);
+        let mut volumes =
+            self.metrics.volumes.iter().filter(of_name).map(|metrics| &metrics.volume);
+        let has_it =
+            |volume: &&VolumeInfo| volume.drives.iter().any(|member| member.name == drive.name);
         volumes.clone().find(has_it).or_else(|| volumes.next())?.group
     }
 
@@ -117,11 +125,14 @@ impl View {
         there.retain(|pd| {
             pd.numbers.slot == slot && enclosure.is_none_or(|number| pd.numbers.enclosure == number)
         });
-        let place = enclosure.map_or_else(|| format!("{slot}"), |enclosure| format!("{enclosure}:{slot}"));
+        let place =
+            enclosure.map_or_else(|| format!("{slot}"), |enclosure| format!("{enclosure}:{slot}"));
         match there[..] {
             [one] => Ok(one),
             [] => Err(format!("there is no drive {place}")),
-            _ => Err(format!("several enclosures have a slot {place}; name the enclosure, as in 252:{slot}")),
+            _ => Err(format!(
+                "several enclosures have a slot {place}; name the enclosure, as in 252:{slot}"
+            )),
         }
     }
 
@@ -157,8 +168,14 @@ impl View {
     }
 
     /// The active task of these kinds that `is_meant` selects.
-    pub(crate) fn task(&self, kinds: &[TaskKind], is_meant: impl Fn(&TaskInfo) -> bool) -> Option<&TaskInfo> {
-        let is_it = |task: &&TaskInfo| kinds.contains(&task.kind) && !task.state.is_over() && is_meant(task);
+    pub(crate) fn task(
+        &self,
+        kinds: &[TaskKind],
+        is_meant: impl Fn(&TaskInfo) -> bool,
+    ) -> Option<&TaskInfo> {
+        let is_it = |task: &&TaskInfo| {
+            kinds.contains(&task.kind) && !task.state.is_over() && is_meant(task)
+        };
         self.metrics.tasks.iter().find(is_it)
     }
 

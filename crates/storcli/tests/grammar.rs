@@ -65,13 +65,18 @@ fn everything_that_is_shown_is_shown_in_both_forms() {
         assert!(ok(line).contains("\nStatus = Success\n"), "{line}");
         let all = json(line);
         assert_eq!(all["Command Status"]["Status"], "Success", "{line}");
-        assert!(all["Response Data"].is_object() || all["Response Data"].is_array(), "{line}: {all}");
+        assert!(
+            all["Response Data"].is_object() || all["Response Data"].is_array(),
+            "{line}: {all}"
+        );
     }
 }
 
 #[test]
 fn tables_stand_in_columns_and_rulers_are_as_long_as_their_rows() {
-    for line in ["/c0 show all", "/c0/vall show all", "/c0/eall/sall show all", "/c0/dall show all", "show"] {
+    for line in
+        ["/c0 show all", "/c0/vall show all", "/c0/eall/sall show all", "/c0/dall show all", "show"]
+    {
         let text = ok(line);
         let mut lines = text.lines().peekable();
         let mut tables = 0;
@@ -111,14 +116,20 @@ fn states_are_in_the_words_of_tools() {
     assert_eq!((&of_second[6]["Arr"], &of_second[6]["Row"]), (&1.into(), &1.into()));
     assert_eq!(data["HwCfg"]["ROC temperature(Degree Celsius)"], 45);
     let perc = Picture::default().run_as(Program::PercCli, "/c0 show all J").text;
-    assert!(perc.contains("\"Ctrl temperature(Degree Celsius)\" : 45") && perc.contains("\"BBU_Info\" : ["));
+    assert!(
+        perc.contains("\"Ctrl temperature(Degree Celsius)\" : 45")
+            && perc.contains("\"BBU_Info\" : [")
+    );
 }
 
 /// Regression: a volume under background initialisation was shown without an active operation.
 #[test]
 fn the_background_initialisation_is_in_progress() {
     let rows = json("/c0/vall show bgi")["Response Data"]["VD Operation Status"].clone();
-    assert_eq!((&rows[0]["Operation"], &rows[0]["Status"]), (&"BGI".into(), &"Not in progress".into()));
+    assert_eq!(
+        (&rows[0]["Operation"], &rows[0]["Status"]),
+        (&"BGI".into(), &"Not in progress".into())
+    );
     assert_eq!((&rows[1]["Progress%"], &rows[1]["Status"]), (&75.into(), &"In progress".into()));
     let second = json("/c0/v1 show all")["Response Data"]["VD1 Properties"].clone();
     assert_eq!(second["Active Operations"], "Background Initialization (75%)");
@@ -137,6 +148,20 @@ fn the_alarm_is_the_controllers_own() {
 }
 
 #[test]
+fn a_suspended_drive_is_resumed_first() {
+    for (line, count) in [("/c0/s1 set online", 1), ("/c0/s1 set missing", 2)] {
+        let mut picture = Picture { suspended: true, ..Picture::default() };
+        assert_eq!(picture.run(line).code, 0, "{line}");
+        assert_eq!(picture.asked.len(), count, "{line}");
+        assert!(
+            matches!(picture.asked[0], Command::DriveResume { .. }),
+            "{line}: {:?}",
+            picture.asked
+        );
+    }
+}
+
+#[test]
 fn changes_ask_the_controller_for_what_they_say() {
     let [Command::VolumePolicy(policy), Command::VolumePolicy(reads)] =
         &asked("/c0/v0 set wrcache=awb rdcache=ra")[..]
@@ -147,7 +172,8 @@ fn changes_ask_the_controller_for_what_they_say() {
     assert_eq!(policy.write_mode, Some(WriteMode::AlwaysWriteBack));
     let [Command::TaskStart(start)] = &asked("/c0/v1 start init full force")[..] else { panic!() };
     assert!(start.what == Startable::InitFull && !start.disconnect_hosts);
-    let [Command::VolumeDelete { disconnect_hosts: false, .. }] = &asked("/c0/v1 del force")[..] else {
+    let [Command::VolumeDelete { disconnect_hosts: false, .. }] = &asked("/c0/v1 del force")[..]
+    else {
         panic!()
     };
     assert_eq!(asked("/c0/vall del force discardcache").len(), 4, "each is given up, then deleted");
@@ -161,7 +187,9 @@ fn changes_ask_the_controller_for_what_they_say() {
         (Some(1), Some(128 << 10), Some(3 << 29))
     );
     assert!(
-        create.write_mode == Some(WriteMode::WriteBack) && !create.destroy_data && create.drives.len() == 2
+        create.write_mode == Some(WriteMode::WriteBack)
+            && !create.destroy_data
+            && create.drives.len() == 2
     );
     let [Command::VolumeCreate(first), Command::VolumeCreate(second)] =
         &asked("/c0 add vd each r0 drives=252:8-9")[..]
@@ -169,7 +197,8 @@ fn changes_ask_the_controller_for_what_they_say() {
         panic!()
     };
     assert!(first.name != second.name && first.drives != second.drives && first.level == "jbod");
-    let [Command::SpareAdd(spare)] = &asked("/c0/s8 add hotsparedrive dgs=1 enclaffinity nonrevertible")[..]
+    let [Command::SpareAdd(spare)] =
+        &asked("/c0/s8 add hotsparedrive dgs=1 enclaffinity nonrevertible")[..]
     else {
         panic!()
     };
@@ -185,12 +214,6 @@ fn changes_ask_the_controller_for_what_they_say() {
         [Command::DriveOnline { .. }, Command::DriveFail { .. }]
     ));
     assert!(matches!(asked("/c0/s1 set online")[..], [Command::DriveOnline { .. }]));
-    for (line, count) in [("/c0/s1 set online", 1), ("/c0/s1 set missing", 2)] {
-        let mut picture = Picture { suspended: true, ..Picture::default() };
-        assert_eq!(picture.run(line).code, 0, "{line}");
-        assert_eq!(picture.asked.len(), count, "{line}");
-        assert!(matches!(picture.asked[0], Command::DriveResume { .. }), "{line}: {:?}", picture.asked);
-    }
     assert!(matches!(asked("/c0/s0 start locate")[..], [Command::DriveLocate { on: true, .. }]));
     assert_eq!(asked("/c0/s4-7 set offline").len(), 4);
     assert_eq!(asked("/c0 set eghs state=on").len(), 2, "a policy for each array");
@@ -231,7 +254,11 @@ fn what_is_refused_asks_the_controller_nothing() {
     ] {
         let mut picture = Picture::default();
         let output = picture.run(line);
-        assert!(output.code != 0 && output.text.contains("\nStatus = Failure\n"), "{line}: {}", output.text);
+        assert!(
+            output.code != 0 && output.text.contains("\nStatus = Failure\n"),
+            "{line}: {}",
+            output.text
+        );
         assert!(output.text.contains(words), "{line}: {}", output.text);
         assert!(picture.asked.is_empty(), "{line}: {:?}", picture.asked);
     }
@@ -245,9 +272,12 @@ fn what_the_controller_refuses_has_its_sentence_and_a_number() {
         (ErrorKind::LosesData, 50),
         (ErrorKind::Failed, 255),
     ] {
-        for line in
-            ["/c0/v0 set wrcache=wb", "/c0/s0 set offline", "/c0 flushcache", "/c0 add vd r0 drives=252:8"]
-        {
+        for line in [
+            "/c0/v0 set wrcache=wb",
+            "/c0/s0 set offline",
+            "/c0 flushcache",
+            "/c0 add vd r0 drives=252:8",
+        ] {
             let mut picture = Picture { refuses: Some(kind), ..Picture::default() };
             let output = picture.run(line);
             assert_eq!(i32::from(output.code), number, "{line}");
@@ -264,11 +294,14 @@ fn a_configuration_is_saved_and_restored() {
     let output = picture.run("/c0 set config file=c.toml");
     assert_eq!(output.code, 0, "{}", output.text);
     assert!(output.text.contains("Description = Set Config Succeeded."), "{}", output.text);
-    picture.left = vec!["volume data: existence: none -> raid5 [stays: a drive is in use]".to_owned()];
+    picture.left =
+        vec!["volume data: existence: none -> raid5 [stays: a drive is in use]".to_owned()];
     let output = picture.run("/c0 set config file=c.toml");
     assert_eq!(output.code, 255, "{}", output.text);
     assert!(
-        output.text.contains("[stays: a drive is in use] (and 0 more); run 'softroc config restore c.toml")
+        output.text.contains(
+            "[stays: a drive is in use] (and 0 more); run 'softroc config restore c.toml"
+        )
     );
     picture.written[0].1 = "{}".to_owned();
     let output = picture.run("/c0 set config file=c.toml");
@@ -291,8 +324,9 @@ fn events_are_blocks_of_lines_in_an_order() {
                 .is_some_and(|hex| hex.len() == digits && u64::from_str_radix(hex, 16).is_ok())
         };
         assert!(is_hex(lines[0], 8), "{block}");
-        let value =
-            |at: usize, name: &str| lines[at].strip_prefix(name).unwrap_or_else(|| panic!("{name}{block}"));
+        let value = |at: usize, name: &str| {
+            lines[at].strip_prefix(name).unwrap_or_else(|| panic!("{name}{block}"))
+        };
         assert_eq!(value(1, "Time: ").split_whitespace().count(), 5, "{block}");
         assert_eq!(lines[2], "");
         assert!(is_hex(value(3, "Code: "), 8) && is_hex(value(5, "Locale: "), 2), "{block}");

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Picture, ROOM};
-use controller::{CacheMode, Command, CreateVolume, ErrorKind, ReadMode, Scheduled, SetSchedule, WriteMode};
+use controller::{
+    CacheMode, Command, CreateVolume, ErrorKind, ReadMode, Scheduled, SetSchedule, WriteMode,
+};
 use serde_json::Value;
 use storcli::Program;
 
@@ -37,7 +39,10 @@ fn refused(picture: fn() -> Picture, line: &str, code: u8, sentence: &str) {
     assert_eq!(status["Status"], "Failure", "{line}");
     let row = &status["Detailed Status"][0];
     assert_eq!(row["ErrCd"], code, "{line}: {status}");
-    assert!(row["ErrMsg"].as_str().is_some_and(|message| message.contains(sentence)), "{line}: {status}");
+    assert!(
+        row["ErrMsg"].as_str().is_some_and(|message| message.contains(sentence)),
+        "{line}: {status}"
+    );
 }
 
 fn without_volumes() -> Picture {
@@ -67,19 +72,26 @@ fn delete_is_del() {
     }
     let (code, text, _) = run(without_volumes(), "/c0/vall delete force");
     assert!(code == 12 && text.contains("Description = No VD's have been configured."), "{text}");
-    assert!(!text.contains("Detailed Status"), "there is nothing of which there could be details: {text}");
+    assert!(
+        !text.contains("Detailed Status"),
+        "there is nothing of which there could be details: {text}"
+    );
 }
 
 #[test]
 fn sizes_and_names_are_lists() {
     for word in ["name", "names"] {
         let line = format!(
-            "/c0 add vd type=raid10 size=10mb,5mb,5mb {word}=tmp1,tmp2,tmp3 drives=252:2-3,5,7 pdperarray=2"
+            "/c0 add vd type=raid10 size=10mb,5mb,5mb {word}=tmp1,tmp2,tmp3 drives=252:2-3,5,7 \
+                pdperarray=2"
         );
         let asked = asked(&line);
         let created = creations(&asked);
         let found: Vec<_> = created.iter().map(|one| (one.name.as_str(), one.size_bytes)).collect();
-        assert_eq!(found, [("tmp1", Some(10 << 20)), ("tmp2", Some(5 << 20)), ("tmp3", Some(5 << 20))]);
+        assert_eq!(
+            found,
+            [("tmp1", Some(10 << 20)), ("tmp2", Some(5 << 20)), ("tmp3", Some(5 << 20))]
+        );
         assert!(created.iter().all(|one| one.spans == Some(2) && one.level == "raid10"));
         assert_eq!(created[0].drives.len(), 4);
     }
@@ -111,13 +123,21 @@ fn names_may_have_spaces_in_quotes() {
         let mut picture = Picture::default();
         let words = ["/c0", "add", "vd", "r1", "drives=252:8-9", word];
         let output = picture.run_words(Program::StorCli, words);
-        assert!(output.code == 0 && output.text.contains("'OS disk' is named 'OS_disk'"), "{}", output.text);
+        assert!(
+            output.code == 0 && output.text.contains("'OS disk' is named 'OS_disk'"),
+            "{}",
+            output.text
+        );
         assert_eq!(creations(&picture.asked)[0].name, "OS_disk");
         assert_eq!(creations(&picture.asked)[0].level, "raid1");
     }
     let mut picture = Picture::default();
     let output = picture.run_words(Program::StorCli, ["/c0/v0", "set", "name=OS disk"]);
-    assert!(output.code == 0 && output.text.contains("Name     OS_disk Success"), "{}", output.text);
+    assert!(
+        output.code == 0 && output.text.contains("Name     OS_disk Success"),
+        "{}",
+        output.text
+    );
 }
 
 #[test]
@@ -127,7 +147,8 @@ fn a_volume_without_a_name_is_called_after_its_number() {
     // Numbers of deleted volumes are not reused.
     let mut picture = Picture { deleted: 5, ..without_volumes() };
     assert_eq!(picture.run("/c0 add vd type=r0 drives=252:8 nora wt strip=256").code, 0);
-    let [Command::VolumeCreate(create), Command::VolumeSet { name, .. }] = &picture.asked[..] else {
+    let [Command::VolumeCreate(create), Command::VolumeSet { name, .. }] = &picture.asked[..]
+    else {
         panic!("{:?}", picture.asked)
     };
     assert_eq!((create.name.as_str(), name.as_str()), ("vd0", "vd5"));
@@ -147,7 +168,8 @@ fn words_of_older_tools_are_taken() {
         let asked = asked(line);
         let created = creations(&asked)[0];
         let modes = (created.write_mode, created.read_mode, created.cache_mode);
-        let wanted = (Some(WriteMode::WriteBack), Some(ReadMode::ReadAhead), Some(CacheMode::Cached));
+        let wanted =
+            (Some(WriteMode::WriteBack), Some(ReadMode::ReadAhead), Some(CacheMode::Cached));
         assert_eq!(modes, wanted, "{line}");
     }
     let line = "/c0 add vd type=raid10 size=all drives=252:4-7 pdperarray=2 wb ra direct strip=256";
@@ -187,13 +209,23 @@ fn properties_are_answered_as_they_are_then() {
     }
     assert!(asked("/c0 set jbod=off force").is_empty());
     for line in ["/c0 set jbod=on", "/c0 set jbod=on force"] {
-        refused(Picture::default, line, 3, "create a RAID 0 per drive with 'add vd each r0 drives=252:0-3'");
+        refused(
+            Picture::default,
+            line,
+            3,
+            "create a RAID 0 per drive with 'add vd each r0 drives=252:0-3'",
+        );
     }
     for line in ["/c0 set rebuildrate=60", "/c0 set copyback=on", "/c0 set eghs state=on"] {
         refused(without_volumes, line, 50, "is a property of drive groups, and there is no group");
     }
     refused(without_volumes, "/c0 set cc=conc", 50, "no volume has redundancy to check");
-    refused(Picture::default, "/c0 set rebuildrate=101", 3, "rebuildrate=101 is not a share from 1 to 100");
+    refused(
+        Picture::default,
+        "/c0 set rebuildrate=101",
+        3,
+        "rebuildrate=101 is not a share from 1 to 100",
+    );
 }
 
 #[test]
@@ -235,7 +267,8 @@ fn nothing_foreign_is_no_failure_but_of_details_and_imports() {
     for line in ["/c0/fall show", "/c0/fall del", "/c0/fall delete"] {
         let (code, text, asked) = run(nothing(), line);
         assert!(code == 0 && asked.is_empty(), "{line}: {text}");
-        let lines = "\nStatus = Success\nDescription = Couldn't find any foreign Configuration\n\nTotal Foreign PDs = 0\n";
+        let lines = "\nStatus = Success\nDescription = Couldn't find any foreign \
+            Configuration\n\nTotal Foreign PDs = 0\n";
         assert!(text.contains(lines), "{line}: {text}");
         assert_eq!(json(nothing(), line)["Response Data"]["Total Foreign PDs"], 0);
     }
@@ -243,7 +276,10 @@ fn nothing_foreign_is_no_failure_but_of_details_and_imports() {
         refused(nothing, line, 50, "No foreign configuration found.");
     }
     let (_, text, asked) = run(Picture::default(), "/c0/fall del");
-    assert!(matches!(&asked[..], [Command::ForeignClear { drives }] if drives.len() == 2), "{asked:?}");
+    assert!(
+        matches!(&asked[..], [Command::ForeignClear { drives }] if drives.len() == 2),
+        "{asked:?}"
+    );
     assert!(text.contains("Description = Successfully deleted foreign configuration"), "{text}");
 }
 
@@ -267,7 +303,10 @@ fn volumes_migrate() {
         Picture { refuses: Some(ErrorKind::WrongState), ..Picture::default() },
         "/c0/v1 start migrate type=r6",
     );
-    assert!(code == 50 && text.contains("Description = Start Reconstruction Operation Failed."), "{text}");
+    assert!(
+        code == 50 && text.contains("Description = Start Reconstruction Operation Failed."),
+        "{text}"
+    );
     for (words, code, sentence) in [
         ("", 3, "the level is missing: give type=raid6"),
         ("type=raid7", 3, "type=raid7 is not a level"),
@@ -278,10 +317,12 @@ fn volumes_migrate() {
     ] {
         refused(Picture::default, &format!("/c0/v1 start migrate {words}"), code, sentence);
     }
-    let (code, text, _) = run(Picture::default(), "/c0/v start migrate type=raid6 option=add drives=252:8");
+    let (code, text, _) =
+        run(Picture::default(), "/c0/v start migrate type=raid6 option=add drives=252:8");
     assert!(code == 1 && text.contains("syntax error, unexpected object '/v'"), "{text}");
     let shown =
-        json(Picture::default(), "/c0/v1 show migrate")["Response Data"]["VD Operation Status"].clone();
+        json(Picture::default(), "/c0/v1 show migrate")["Response Data"]["VD Operation Status"]
+            .clone();
     assert_eq!(
         (&shown[0]["Operation"], &shown[0]["Status"], &shown[0]["Progress%"]),
         (&"Migrate".into(), &"Not in progress".into(), &"-".into())
@@ -306,13 +347,14 @@ fn volumes_become_larger() {
         assert_eq!(row[column], value, "{row}");
     }
     assert_eq!(row["%FreSpc"], 25);
-    let shown =
-        json(Picture::default(), "/c0/vall show expansion")["Response Data"]["EXPANSION INFORMATION"].clone();
+    let all = json(Picture::default(), "/c0/vall show expansion");
+    let shown = all["Response Data"]["EXPANSION INFORMATION"].clone();
     assert_eq!(shown.as_array().map(Vec::len), Some(2));
     assert_eq!((&shown[1]["OCE"], &shown[1]["NoArrExp"]), (&"Y".into(), &"64.000 MB".into()));
     assert_eq!(ROOM, 64 << 20);
     let full = Picture { refuses: Some(ErrorKind::WrongState), ..Picture::default() };
-    let shown = json(full, "/c0/v1 show expansion")["Response Data"]["EXPANSION INFORMATION"].clone();
+    let shown =
+        json(full, "/c0/v1 show expansion")["Response Data"]["EXPANSION INFORMATION"].clone();
     assert_eq!((&shown[0]["OCE"], &shown[0]["NoArrExp"]), (&"N".into(), &"-".into()));
     refused(Picture::default, "/c0/v1 expand", 3, "the size is missing: give the size to add");
     refused(Picture::default, "/c0/v1 expand size=all", 3, "size=all is not a size");
@@ -344,11 +386,13 @@ fn enclosures_are_shown_in_sections() {
 
 #[test]
 fn settings_of_volumes_are_answered_one_by_one() {
-    let status = json(Picture::default(), "/c0/v0 set rdcache=RA wrcache=WT iopolicy=Direct bootdrive=off");
+    let status =
+        json(Picture::default(), "/c0/v0 set rdcache=RA wrcache=WT iopolicy=Direct bootdrive=off");
     let status = &status["Command Status"];
     assert_eq!((&status["Status"], &status["Description"]), (&"Success".into(), &"None".into()));
     let rows = status["Detailed Status"].as_array().expect("a list");
-    let found: Vec<_> = rows.iter().map(|row| (row["Property"].as_str(), row["Value"].as_str())).collect();
+    let found: Vec<_> =
+        rows.iter().map(|row| (row["Property"].as_str(), row["Value"].as_str())).collect();
     assert_eq!(
         found,
         [
@@ -376,7 +420,12 @@ fn what_is_looked_at_is_answered() {
         assert!(code == 0 && text.contains(words) && asked.is_empty(), "{line}: {text}");
     }
     refused(Picture::default, "/c0/cv show all nolog", 34, "Cachevault is absent!");
-    refused(Picture::default, "/c0/e252/s0 show smart", 3, "run 'softroc drive show /tmp/picture/d0.img'");
+    refused(
+        Picture::default,
+        "/c0/e252/s0 show smart",
+        3,
+        "run 'softroc drive show /tmp/picture/d0.img'",
+    );
     refused(Picture::default, "/c0/e252/s0 show jbod", 50, "not a JBOD");
     assert!(matches!(&asked("/c0/e252/s9 add hotsparedrive")[..], [Command::SpareAdd(_)]));
 }

@@ -48,13 +48,15 @@ impl Neighbours {
         let mut stories = Vec::new();
         for scene in first.scene.beside.iter().filter(|scene| !scene.is_ignored.get()) {
             let host = first.of(scene);
-            let is_served = life::open(&host, plan, false).await.map_err(|error| of(scene, error))?;
+            let is_served =
+                life::open(&host, plan, false).await.map_err(|error| of(scene, error))?;
             if !is_served && scene.is_there() && plan.is_last {
                 return Err(of(scene, unserved()));
             }
             let (plan, first_array) = (plan.clone(), first.scene.array.clone());
             let story = first.env.spawn("neighbour", async move {
-                let told = Story { host: &host, plan: &plan, first: &first_array, is_served }.tell().await;
+                let told =
+                    Story { host: &host, plan: &plan, first: &first_array, is_served }.tell().await;
                 told.map_err(|error| of(&host.scene, error))
             });
             stories.push((scene.clone(), story));
@@ -189,7 +191,8 @@ impl Story<'_> {
     fn is_innocent(&self) -> bool {
         let own = &self.host.scene.array;
         let is_elsewhere = |name: &String| self.first.slot_of(name).is_some();
-        let has_lost = !std::ptr::eq(self.first, &**own) && own.names.borrow().iter().any(is_elsewhere);
+        let has_lost =
+            !std::ptr::eq(self.first, &**own) && own.names.borrow().iter().any(is_elsewhere);
         own.faults.borrow().ever().is_empty() && !has_lost
     }
 
@@ -206,7 +209,8 @@ impl Story<'_> {
             Ok(reply) => {
                 scene.presence.set(Presence::Gone);
                 let is_untold = |note: &String| note.contains("keeps the label");
-                let is_noted = matches!(reply, Reply::Done { notes } if notes.iter().any(is_untold));
+                let is_noted =
+                    matches!(reply, Reply::Done { notes } if notes.iter().any(is_untold));
                 // A drive that hung when it was replaced may still hang: the controller does not
                 // know its label.
                 let has_hung = !scene.array.faults.borrow().ever().is_empty();

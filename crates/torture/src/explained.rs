@@ -22,7 +22,12 @@ const ON_ITS_WAY: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// When they keep differing.
-pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle, nth: u64) -> Result<()> {
+pub(crate) async fn compare(
+    scene: &Scene,
+    env: &Env,
+    control: &ControllerHandle,
+    nth: u64,
+) -> Result<()> {
     let until = env.now() + ON_ITS_WAY;
     loop {
         let Some(shards) = served(scene).filter(|_| !scene.may_move()) else { return Ok(()) };
@@ -52,7 +57,8 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
         }
         if env.now() > until {
             return Error::wrong_state(format!(
-                "explain says of {kind:?} {range:?}:\n{said}\nand its shards plan:\n{planned}\nby {:?}",
+                "explain says of {kind:?} {range:?}:\n{said}\nand its shards plan:\n{planned}\nby \
+                    {:?}",
                 shards[0].recorded_state()
             ));
         }
@@ -63,7 +69,8 @@ pub(crate) async fn compare(scene: &Scene, env: &Env, control: &ControllerHandle
 /// The volume as every shard serves it; `None` while it is not served.
 fn served(scene: &Scene) -> Option<Vec<Rc<Volume>>> {
     let shards = scene.machine.shards.borrow();
-    let volumes: Vec<_> = shards.iter().filter_map(|shard| shard.volume_named(scene.setup.name())).collect();
+    let volumes: Vec<_> =
+        shards.iter().filter_map(|shard| shard.volume_named(scene.setup.name())).collect();
     (!volumes.is_empty() && volumes.len() == shards.len()).then_some(volumes)
 }
 

@@ -110,7 +110,11 @@ impl Faults {
     pub fn bad(&self) -> DriveSet {
         let broken: DriveSet =
             self.indexes().filter(|drive| self.broken[drive.as_usize()].is_some()).collect();
-        broken.union(&self.busy_drives()).union(&self.dead).union(&self.away).union(&self.unreadable)
+        broken
+            .union(&self.busy_drives())
+            .union(&self.dead)
+            .union(&self.away)
+            .union(&self.unreadable)
     }
 
     /// Drives that refused operations temporarily in this life.
@@ -132,7 +136,9 @@ impl Faults {
         let slow = &mut self.slow[drive.as_usize()];
         if let Some(delay) = fault.delay() {
             // A delay that started before a crash lasts into the start after it.
-            let before = slow.filter(|(last, _)| last + 1 >= life).map_or(Duration::ZERO, |(_, delay)| delay);
+            let before = slow
+                .filter(|(last, _)| last + 1 >= life)
+                .map_or(Duration::ZERO, |(_, delay)| delay);
             *slow = Some((life, before + delay));
             is_busy || before + delay >= START_LIMIT
         } else {
@@ -286,7 +292,9 @@ impl Faults {
 
     /// A description for people.
     pub fn describe(&self) -> String {
-        let list = |set: &DriveSet| set.iter().map(|drive| drive.0.to_string()).collect::<Vec<_>>().join(" ");
+        let list = |set: &DriveSet| {
+            set.iter().map(|drive| drive.0.to_string()).collect::<Vec<_>>().join(" ")
+        };
         let broken: DriveSet =
             self.indexes().filter(|drive| self.broken[drive.as_usize()].is_some()).collect();
         let mut parts = Vec::new();
@@ -479,7 +487,8 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
         Fault::Busy(operation, count) => drive.fail_next(count, Some(operation), IoErrorKind::Busy),
         Fault::MediumErrors => {
             for _ in 0..rng.between(1, 4) {
-                let on_same = scene.beside.iter().find(|other| other.setup.place == VolumeRole::SameDrives);
+                let on_same =
+                    scene.beside.iter().find(|other| other.setup.place == VolumeRole::SameDrives);
                 let whose = on_same.filter(|_| rng.chance(1, 3)).unwrap_or(scene);
                 drive.make_unreadable(some_blocks(whose, rng));
             }
@@ -508,7 +517,9 @@ fn carry_out(scene: &Rc<Scene>, index: DriveIndex, drive: &SimDrive, fault: Faul
             silent::taint(scene, index, range);
         }
         Fault::LosesWrites(count) => drive.lose_writes(count, Some(some_blocks(scene, rng))),
-        Fault::MisdirectsWrites(count) => drive.misdirect_writes(count, Some(some_blocks(scene, rng))),
+        Fault::MisdirectsWrites(count) => {
+            drive.misdirect_writes(count, Some(some_blocks(scene, rng)))
+        }
     }
 }
 
@@ -519,11 +530,15 @@ pub fn some_blocks(scene: &Scene, rng: &mut Rng) -> ByteRange {
     let geometry = scene.layout();
     let zone = setup.zones[rng.below(setup.zones.len() as u64) as usize];
     let (stripe, _) = geometry.stripe_of(zone.start + ByteCount(rng.below(zone.len.0)));
-    let row = stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
+    let row =
+        stripe.0 / u64::from(geometry.stripes_per_row()) * u64::from(geometry.rows_per_stripe());
     let strip = geometry.strip().bytes().0;
     let start = setup.start.0 + row * strip + rng.below(strip / 4096) * 4096;
     let left = ByteCount((setup.start + geometry.member_size()).0 - start);
-    ByteRange::new(ByteOffset(start), ByteCount(4096 << rng.below(2)).min(geometry.strip().bytes()).min(left))
+    ByteRange::new(
+        ByteOffset(start),
+        ByteCount(4096 << rng.below(2)).min(geometry.strip().bytes()).min(left),
+    )
 }
 
 /// A drive that was pulled out is reinserted.

@@ -56,6 +56,28 @@ impl Run {
     }
 }
 
+/// Writes the new volume, and reads it back when no request can be hanging any more.
+async fn check_next(host: &Host, volume: &Rc<Volume>) -> Result<()> {
+    for (number, range) in pieces(volume) {
+        let data = Buf::copy_of(&content(number, range.len)).freeze();
+        if let Err(error) = volume.write(range, data, Durability::Cached).await {
+            return Error::wrong_state(format!("a write to the new volume failed: {error}"));
+        }
+    }
+    // All hanging requests have returned by then.
+    host.env.sleep(LONGEST * 2).await;
+    for (number, range) in pieces(volume) {
+        let (result, buf) = volume.read(range, Buf::unpooled(range.len)).await;
+        let expected = content(number, range.len);
+        let is_it = buf.is_some_and(|buf| *buf.bytes() == *expected);
+        if result.is_err() || !is_it {
+            let what = format!("{range:?} of the new volume has wrong data: {result:?}");
+            return Err(Error::new(crate::ErrorKind::WrongData, what));
+        }
+    }
+    Ok(())
+}
+
 async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: Rng) -> Result<()> {
     let plan = Plan { given, is_last: true, ..Plan::default() };
     let host = life::begin(scene.clone(), envs, &plan).await;
@@ -63,10 +85,13 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
         return Error::wrong_state("the volume needs drives although all drives work");
     }
     let shown = host.show().await?;
-    let well =
-        || (0..shown.drives.len()).filter(|slot| !out_of(&shown).iter().any(|out| out.as_usize() == *slot));
+    let well = || {
+        (0..shown.drives.len())
+            .filter(|slot| !out_of(&shown).iter().any(|out| out.as_usize() == *slot))
+    };
     let names: Vec<String> = well().map(|slot| shown.drives[slot].name.clone()).collect();
-    let drives: Vec<SimDrive> = well().map(|slot| scene.array.drives.borrow()[slot].clone()).collect();
+    let drives: Vec<SimDrive> =
+        well().map(|slot| scene.array.drives.borrow()[slot].clone()).collect();
     let volumes = host.volumes()?;
     let beside = Neighbours::open(&host, &plan).await?;
     if beside.on_same.is_some() && rng.chance(1, 2) {
@@ -94,23 +119,7 @@ async fn give_up(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>, mut rng: 
         beside.look().await?;
         return host.shut_down().await;
     };
-    for (number, range) in pieces(&volume) {
-        let data = Buf::copy_of(&content(number, range.len)).freeze();
-        if let Err(error) = volume.write(range, data, Durability::Cached).await {
-            return Error::wrong_state(format!("a write to the new volume failed: {error}"));
-        }
-    }
-    // All hanging requests have returned by then.
-    host.env.sleep(LONGEST * 2).await;
-    for (number, range) in pieces(&volume) {
-        let (result, buf) = volume.read(range, Buf::unpooled(range.len)).await;
-        let expected = content(number, range.len);
-        let is_it = buf.is_some_and(|buf| *buf.bytes() == *expected);
-        if result.is_err() || !is_it {
-            let what = format!("{range:?} of the new volume has wrong data: {result:?}");
-            return Err(Error::new(crate::ErrorKind::WrongData, what));
-        }
-    }
+    check_next(&host, &volume).await?;
     drop(volume);
     beside.look().await?;
     scene.did(Event::OperatorDeletes);
@@ -197,14 +206,18 @@ fn begin_write(scene: &Scene, volume: &Rc<Volume>, number: u8, rng: &mut Rng) {
 async fn delete(host: &Host, shown: &VolumeInfo, rng: &mut Rng) -> Result<()> {
     if rng.chance(1, 3) {
         let renamed = host
-            .ask(Command::VolumeSet { volume: host.scene.setup.name().to_owned(), name: RENAMED.to_owned() })
+            .ask(Command::VolumeSet {
+                volume: host.scene.setup.name().to_owned(),
+                name: RENAMED.to_owned(),
+            })
             .await;
         host.scene.tell_of("operator", || match renamed {
             Ok(_) => "the volume is renamed".to_owned(),
             Err(error) => format!("cannot rename the volume: {error}"),
         });
     }
-    host.must(Command::VolumeDelete { volume: shown.uuid.clone(), disconnect_hosts: false }).await?;
+    host.must(Command::VolumeDelete { volume: shown.uuid.clone(), disconnect_hosts: false })
+        .await?;
     host.scene.tell_of("operator", || "the volume is deleted".to_owned());
     Ok(())
 }

@@ -50,11 +50,15 @@ pub(crate) async fn start(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) 
     }
     *scene.machine.shards.borrow_mut() = shards.clone();
     for sender in &senders {
-        assert!(sender.send(ShardMessage::Peers(senders.clone())).is_ok(), "a new shard takes messages");
+        assert!(
+            sender.send(ShardMessage::Peers(senders.clone())).is_ok(),
+            "a new shard takes messages"
+        );
     }
     let cache_size = scene.setup.cache * u64::from(count);
     let logs = log_devices::begin(&scene);
-    let read_cache = scene.setup.reads.map_or(units::ByteCount::ZERO, |reads| reads.room) * u64::from(count);
+    let read_cache =
+        scene.setup.reads.map_or(units::ByteCount::ZERO, |reads| reads.room) * u64::from(count);
     let limits = scene.setup.limits;
     let options = controller::Options {
         drives: given,
@@ -77,7 +81,9 @@ impl Host {
     pub async fn must(&self, command: Command) -> Result<Reply> {
         let what = format!("{command:?}");
         let answer = self.ask(command).await;
-        answer.map_err(|error| Error::new(ErrorKind::WrongState, format!("{what} was refused: {error}")))
+        answer.map_err(|error| {
+            Error::new(ErrorKind::WrongState, format!("{what} was refused: {error}"))
+        })
     }
 
     pub async fn find(&self) -> Result<StartResult> {
@@ -90,10 +96,13 @@ impl Host {
             return Ok(self.is_deleted(true));
         }
         match (listed.is_some(), self.scene.presence.get()) {
-            (true, Presence::Never) => Error::wrong_state("the volume exists, but was never created"),
+            (true, Presence::Never) => {
+                Error::wrong_state("the volume exists, but was never created")
+            }
             (true, Presence::Gone) => {
                 let drives = listed.map(|volume| volume.drives).unwrap_or_default();
-                let drives = drives.iter().map(|drive| format!("{} is {:?}", drive.name, drive.state));
+                let drives =
+                    drives.iter().map(|drive| format!("{} is {:?}", drive.name, drive.state));
                 let drives: Vec<String> = drives.collect();
                 Error::wrong_state(format!("a deleted volume has returned: {}", drives.join(", ")))
             }
@@ -132,9 +141,13 @@ impl Host {
         // The start finished an interrupted deletion, or another volume was being created:
         // fault-free drives have no label, and drives that are listed as present still have one.
         let is_missing = |slot: DriveIndex| {
-            listed.drives.get(slot.as_usize()).is_none_or(|drive| drive.state == DriveState::Missing)
+            listed
+                .drives
+                .get(slot.as_usize())
+                .is_none_or(|drive| drive.state == DriveState::Missing)
         };
-        let missing: DriveSet = scene.drive_count().indexes().filter(|slot| is_missing(*slot)).collect();
+        let missing: DriveSet =
+            scene.drive_count().indexes().filter(|slot| is_missing(*slot)).collect();
         let present = DriveSet::first(scene.drive_count()).minus(&missing);
         let ever = scene.array.faults.borrow().ever();
         present.minus(&ever).is_empty() && !missing.minus(&ever).is_empty()
@@ -180,7 +193,8 @@ impl Host {
         let setup = &self.scene.setup;
         let mut drives = setup.names();
         let first = self.scene.array.drives.borrow().first().cloned();
-        let (Some(first), true) = (first, drives.len() > 1 && Rng::new(setup.seed, "twin", "").chance(1, 8))
+        let (Some(first), true) =
+            (first, drives.len() > 1 && Rng::new(setup.seed, "twin", "").chance(1, 8))
         else {
             return Ok(());
         };
@@ -188,20 +202,27 @@ impl Host {
         if let Some(last) = drives.last_mut() {
             TWIN.clone_into(last);
         }
-        let refused = match self.ask(Command::VolumeCreate(CreateVolume { drives, ..self.volume() })).await {
-            Err(error) => error,
-            Ok(_) => return Error::wrong_state("a volume was created on one drive under two names"),
-        };
+        let refused =
+            match self.ask(Command::VolumeCreate(CreateVolume { drives, ..self.volume() })).await {
+                Err(error) => error,
+                Ok(_) => {
+                    return Error::wrong_state("a volume was created on one drive under two names");
+                }
+            };
         self.scene.tell(|| format!("the operator names a drive twice: {refused}"));
         // After a kill the alias may be registered: the next start would find the first drive's
         // label under it.
         match self.ask(Command::DriveForget { drive: TWIN.to_owned() }).await {
             Ok(_) => {}
             Err(error) if error.kind == controller::ErrorKind::NotFound => {}
-            Err(error) => return Error::wrong_state(format!("cannot forget the alias of a drive: {error}")),
+            Err(error) => {
+                return Error::wrong_state(format!("cannot forget the alias of a drive: {error}"));
+            }
         }
         match refused.kind {
-            controller::ErrorKind::Invalid if refused.message.contains("are the same storage") => Ok(()),
+            controller::ErrorKind::Invalid if refused.message.contains("are the same storage") => {
+                Ok(())
+            }
             _ => Error::wrong_state(format!(
                 "creation on one drive under two names failed with another error: {refused}"
             )),
@@ -212,7 +233,8 @@ impl Host {
     pub async fn create_beside(&self) -> controller::Result<()> {
         let (scene, setup) = (&self.scene, &self.scene.setup);
         scene.begins_anew();
-        let mut create = CreateVolume { size_bytes: Some(setup.geometry.capacity().0), ..self.volume() };
+        let mut create =
+            CreateVolume { size_bytes: Some(setup.geometry.capacity().0), ..self.volume() };
         if setup.place == VolumeRole::SameDrives {
             create.array = Some(FIRST.to_owned());
         } else {
@@ -233,14 +255,20 @@ impl Host {
             }
             _ => Vec::new(),
         };
-        let name_of = |first: &String| listed.iter().find(|name| machine.drive_at(name) == *first).cloned();
-        first.iter().map(|first| name_of(first).unwrap_or_else(|| machine.path_of(first.clone()))).collect()
+        let name_of =
+            |first: &String| listed.iter().find(|name| machine.drive_at(name) == *first).cloned();
+        first
+            .iter()
+            .map(|first| name_of(first).unwrap_or_else(|| machine.path_of(first.clone())))
+            .collect()
     }
 
     /// Creates the drives that the controller creates itself.
     pub async fn make_drives(&self) -> Result<()> {
         let setup = &self.scene.setup;
-        for (name, drive) in setup.names().into_iter().zip(&setup.drives).filter(|_| setup.drives_are_made) {
+        for (name, drive) in
+            setup.names().into_iter().zip(&setup.drives).filter(|_| setup.drives_are_made)
+        {
             let size_bytes = Some(drive.size.0);
             let made = self.ask(Command::DriveAdd { drive: name.clone(), size_bytes }).await;
             if made.is_err() {
@@ -261,7 +289,11 @@ impl Host {
             copies: setup.copies,
             destroy_data: true,
             write_hole: setup.has_parity().then_some(setup.write_hole),
-            write_mode: Some(if setup.write_back { setup.cached_mode } else { WriteMode::WriteThrough }),
+            write_mode: Some(if setup.write_back {
+                setup.cached_mode
+            } else {
+                WriteMode::WriteThrough
+            }),
             read_mode: Some(setup.reads.map(|reads| reads.read_mode).unwrap_or_default()),
             cache_mode: Some(setup.reads.map(|reads| reads.cache_mode).unwrap_or_default()),
             drive_cache: Some(DriveCache::default()),
@@ -299,9 +331,13 @@ impl Host {
         // A hanging drive can interrupt a start after some labels are updated.
         let is_half_told =
             happened && volume.reasons.iter().any(|why| why.contains("took part up to change"));
-        if faults.ever().is_empty() || !(scene.parity_may_lie() || elsewhere || is_back || is_half_told) {
+        if faults.ever().is_empty()
+            || !(scene.parity_may_lie() || elsewhere || is_back || is_half_told)
+        {
             let reasons = volume.reasons.join("; ");
-            return Error::wrong_state(format!("the volume did not start, without a cause: {reasons}"));
+            return Error::wrong_state(format!(
+                "the volume did not start, without a cause: {reasons}"
+            ));
         }
         Ok(false)
     }
@@ -344,7 +380,9 @@ impl Host {
         untold.extend(scene.untold(&out.union(&is_back)));
         scene.force(&untold);
         let given_up = untold.len();
-        scene.tell(|| format!("the operator accepts stale parity: {given_up} sectors may have any content"));
+        scene.tell(|| {
+            format!("the operator accepts stale parity: {given_up} sectors may have any content")
+        });
         Ok(())
     }
 
@@ -372,10 +410,12 @@ impl Host {
         let scene = &self.scene;
         let out = out_of(volume);
         scene.tell(|| {
-            let out =
-                out.iter().map(|slot| format!("{} ({:?})", slot.0, volume.drives[slot.as_usize()].state));
+            let out = out
+                .iter()
+                .map(|slot| format!("{} ({:?})", slot.0, volume.drives[slot.as_usize()].state));
             let out = out.collect::<Vec<_>>().join(", ");
-            let without = if out.is_empty() { String::new() } else { format!(" without drives {out}") };
+            let without =
+                if out.is_empty() { String::new() } else { format!(" without drives {out}") };
             let resync = if volume.resync.is_some() { ", to be resynced" } else { "" };
             format!("the volume is {}{without}{resync}", volume.state)
         });
@@ -402,10 +442,14 @@ impl Host {
         // A rebuilding drive counts only where it is not current, which is unknown here. The list
         // also has drives of other volumes of the array.
         let mut own = volume.drives.iter().take(scene.drive_count().as_usize());
-        let missed = own.any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
+        let missed =
+            own.any(|drive| !matches!(drive.state, DriveState::Online | DriveState::Rebuilding));
         let has_journal = scene.on_log.tells_all();
-        let dirty_and_degraded =
-            scene.parity_may_lie() && !scene.may_move() && missed && volume.resync.is_some() && !has_journal;
+        let dirty_and_degraded = scene.parity_may_lie()
+            && !scene.may_move()
+            && missed
+            && volume.resync.is_some()
+            && !has_journal;
         let has_word = !scene.forced.get().is_empty();
         if dirty_and_degraded && !has_word && !faults.happened_in(scene.machine.life.get()) {
             return Error::wrong_state("a dirty, degraded volume started without consent");
@@ -420,8 +464,11 @@ impl Host {
     }
 
     pub fn volumes(&self) -> Result<Vec<Rc<Volume>>> {
-        let volumes: Vec<_> =
-            self.shards.iter().filter_map(|shard| shard.volume_named(self.scene.setup.name())).collect();
+        let volumes: Vec<_> = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.volume_named(self.scene.setup.name()))
+            .collect();
         if volumes.len() < self.shards.len() {
             return Error::wrong_state("a started volume is missing on a shard");
         }
@@ -429,7 +476,11 @@ impl Host {
     }
 }
 
-pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -> Result<VolumeInfo> {
+pub(crate) async fn show(
+    scene: &Scene,
+    env: &Env,
+    control: &ControllerHandle,
+) -> Result<VolumeInfo> {
     let command = Command::VolumeShow { volume: scene.setup.name().to_owned() };
     let (changes, answered) = (scene.machine.log.changes(), scene.on_log.answering.changes());
     let orders = scene.way.changes();
@@ -440,12 +491,14 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
         }
         other => Err(other),
     };
-    let volume = shown
-        .map_err(|other| Error::new(ErrorKind::WrongState, format!("cannot show the volume: {other:?}")))?;
+    let volume = shown.map_err(|other| {
+        Error::new(ErrorKind::WrongState, format!("cannot show the volume: {other:?}"))
+    })?;
     migrations::look(scene, env, control, (&volume, orders)).await?;
     // A spare may have taken the slot and left it again between two queries.
     let is_of_slot = |drive: &controller::DriveInfo| {
-        let states = [DriveState::Online, DriveState::Rebuilding, DriveState::Offline, DriveState::Stale];
+        let states =
+            [DriveState::Online, DriveState::Rebuilding, DriveState::Offline, DriveState::Stale];
         states.contains(&drive.state)
     };
     for (slot, drive) in volume.drives.iter().enumerate().filter(|(_, drive)| is_of_slot(drive)) {
@@ -460,11 +513,16 @@ pub(crate) async fn show(scene: &Scene, env: &Env, control: &ControllerHandle) -
 /// The usable volume among several of that name. A drive that hung during a deletion still has the
 /// deleted volume's label; over copies, a controller without a record of the deletion lists it with
 /// missing drives.
-async fn only_one_served(scene: &Scene, env: &Env, control: &ControllerHandle) -> Option<VolumeInfo> {
+async fn only_one_served(
+    scene: &Scene,
+    env: &Env,
+    control: &ControllerHandle,
+) -> Option<VolumeInfo> {
     if !scene.machine.story.of_copies.get() || !scene.setup.is_neighbour() {
         return None;
     }
-    let Ok(Reply::Volumes { volumes, .. }) = control.command(env, Command::VolumeList {}).await else {
+    let Ok(Reply::Volumes { volumes, .. }) = control.command(env, Command::VolumeList {}).await
+    else {
         return None;
     };
     let named = volumes.into_iter().filter(|volume| volume.name == scene.setup.name());
@@ -495,7 +553,9 @@ fn note_cover(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Result<()> {
     if !volume.state.serves() || !scene.has_parity() || scene.gives_up_journal.get() {
         return Ok(());
     }
-    let Some((is_covered, is_told)) = log_devices::note(scene, volume, changes) else { return Ok(()) };
+    let Some((is_covered, is_told)) = log_devices::note(scene, volume, changes) else {
+        return Ok(());
+    };
     if scene.may_move() {
         // During a reshape the report is about the old layout.
         scene.on_log.may_have_moved(&scene.machine.log);
@@ -509,7 +569,9 @@ fn note_cover(scene: &Scene, volume: &VolumeInfo, changes: u64) -> Result<()> {
     if was_covered && !is_told {
         scene.tell(|| "the journal is no longer complete".to_owned());
         if !scene.has_failed.get() {
-            return Error::wrong_state("the journal is no longer complete, although no request ever failed");
+            return Error::wrong_state(
+                "the journal is no longer complete, although no request ever failed",
+            );
         }
     }
     Ok(())
@@ -521,7 +583,9 @@ pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
         return Ok(());
     }
     if !scene.array.faults.borrow().ever_unreadable() {
-        return Error::wrong_state("blocks are punctured although no drive ever had unreadable blocks");
+        return Error::wrong_state(
+            "blocks are punctured although no drive ever had unreadable blocks",
+        );
     }
     if !scene.has_lost_blocks.replace(true) {
         scene.tell(|| format!("{} bytes are punctured", volume.lost_bytes));
@@ -531,11 +595,13 @@ pub(crate) fn note_lost(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
 
 /// The rebuilding drives: they serve the ranges that are current.
 pub(crate) fn rebuilt(volume: &VolumeInfo) -> DriveSet {
-    let rebuilt = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
+    let rebuilt =
+        volume.drives.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
     rebuilt.map(|(slot, _)| DriveIndex(slot as u16)).collect()
 }
 
 pub(crate) fn out_of(volume: &VolumeInfo) -> DriveSet {
-    let out = volume.drives.iter().enumerate().filter(|(_, drive)| drive.state != DriveState::Online);
+    let out =
+        volume.drives.iter().enumerate().filter(|(_, drive)| drive.state != DriveState::Online);
     out.map(|(slot, _)| DriveIndex(slot as u16)).collect()
 }

@@ -4,7 +4,8 @@
 //! without drives: without every set that the level survives if these are few, else without some of
 //! them; at the end without all of these sets. Redundancy may be consistent and still belong to
 //! wrong data.
-//! of them; in the end without all. Redundancy that agrees with itself may still be that of other data.
+//! of them; in the end without all. Redundancy that agrees with itself may still be that of other
+//! data.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::life::{self, Outcome, Plan};
@@ -33,7 +34,10 @@ impl Run {
         self.scene.machine.story.of_copies.set(true);
         let result = self.look_at_copies(fate);
         self.scene.machine.story.of_copies.set(false);
-        result.map_err(|error| Error { context: format!("after the crash: {}", error.context), ..error })
+        result.map_err(|error| Error {
+            context: format!("after the crash: {}", error.context),
+            ..error
+        })
     }
 
     fn look_at_copies(&mut self, fate: LifeEnd) -> Result<()> {
@@ -84,17 +88,22 @@ impl Run {
             let list = lost.join(" ");
             self.scene.tell(|| format!("log devices [{list}] are lost in the crash"));
             self.scene.count(|tally| tally.removals += 1);
-            let left: Copies = copies.iter().filter(|(name, _)| !lost.contains(name)).cloned().collect();
+            let left: Copies =
+                copies.iter().filter(|(name, _)| !lost.contains(name)).cloned().collect();
             let (mut sim, scene) = self.copy(&left);
             sim.restore_kept(kept);
             let given = left.into_iter().map(|(name, _)| name).collect();
             let (look_first, wait_for_resync, check, shut_down) = (true, true, true, true);
-            let plan = Plan { given, look_first, wait_for_resync, check, shut_down, ..Plan::default() };
+            let plan =
+                Plan { given, look_first, wait_for_resync, check, shut_down, ..Plan::default() };
             let result = sim.run(life::live(scene.clone(), envs(&sim, &scene.setup), plan));
             let result = self.buried(&scene, &sim, result);
             scene.let_go();
             result.map_err(|error| {
-                Error::new(error.kind, format!("log devices [{list}] lost in the crash: {}", error.context))
+                Error::new(
+                    error.kind,
+                    format!("log devices [{list}] lost in the crash: {}", error.context),
+                )
             })?;
         }
         Ok(())
@@ -104,7 +113,8 @@ impl Run {
     /// operator who discards the cache. Data in the log survives.
     fn lose_memory_in_the_crash(&mut self, copies: &Copies, kept: &KeptImage) -> Result<()> {
         let life = self.scene.machine.life.get();
-        let mut rng = Rng::new(self.scene.setup.seed, "memory lost in the crash", &life.to_string());
+        let mut rng =
+            Rng::new(self.scene.setup.seed, "memory lost in the crash", &life.to_string());
         if !self.scene.setup.has_cache() || rng.chance(1, 2) {
             return Ok(());
         }
@@ -140,7 +150,8 @@ impl Run {
         let devices = self.log_devices_among(&copies);
         let needs = |volume: &Rc<Scene>| volume.has_parity() && volume.is_there();
         let mut volumes = self.scene.volumes().into_iter().filter(needs);
-        let lost = devices.get(turn % 3).filter(|_| volumes.all(|volume| volume.on_log.is_on_two()));
+        let lost =
+            devices.get(turn % 3).filter(|_| volumes.all(|volume| volume.on_log.is_on_two()));
         let Some(lost) = lost else { return copies };
         self.scene.tell(|| format!("log device {lost} is lost as well"));
         copies.into_iter().filter(|(name, _)| name != lost).collect()
@@ -163,14 +174,22 @@ impl Run {
                 array.note_losses();
             }
             let given = left.into_iter().map(|(name, _)| name).collect();
-            let plan =
-                Plan { given, look_first: true, wait_for_resync: true, shut_down: true, ..Plan::default() };
+            let plan = Plan {
+                given,
+                look_first: true,
+                wait_for_resync: true,
+                shut_down: true,
+                ..Plan::default()
+            };
             let life = life::live(scene.clone(), envs(&sim, &scene.setup), plan);
             let result = sim.run(life);
             let result = self.buried(&scene, &sim, result);
             scene.let_go();
             result.map_err(|error| {
-                Error::new(error.kind, format!("drives [{list}] lost in the crash: {}", error.context))
+                Error::new(
+                    error.kind,
+                    format!("drives [{list}] lost in the crash: {}", error.context),
+                )
             })?;
         }
         Ok(())
@@ -246,7 +265,12 @@ impl Run {
 
     /// Reads the volume without sets of drives that it survives, after an orderly stop and a
     /// complete resync.
-    pub(crate) fn without_some(&mut self, scene: &Rc<Scene>, copies: &Copies, many: Sets) -> Result<()> {
+    pub(crate) fn without_some(
+        &mut self,
+        scene: &Rc<Scene>,
+        copies: &Copies,
+        many: Sets,
+    ) -> Result<()> {
         for (turn, removed) in removals(scene, RemovalTime::Stopped, many).into_iter().enumerate() {
             let list = removed.to_string();
             self.scene.tell(|| format!("reading without drives [{list}]"));

@@ -54,7 +54,8 @@ impl Operation {
     /// In half of the cases the next step that an operator would take.
     fn draw(scene: &Scene, rng: &mut Rng) -> Operation {
         let (is_next, one) = (rng.chance(1, 2), rng.chance(1, 4));
-        if is_next && scene.array.drives.borrow().iter().any(|drive| drive.length() < drive.size()) {
+        if is_next && scene.array.drives.borrow().iter().any(|drive| drive.length() < drive.size())
+        {
             return if one { Operation::OneBecomesLarger } else { Operation::AllBecomeLarger };
         }
         let is_used = |name: &String| scene.machine.rescanned.borrow().contains_key(name);
@@ -78,7 +79,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let life = scene.machine.life.get();
     let stream = |name: String| Rng::new(host.scene.setup.seed, "larger", &name);
     let count = stream(life.to_string()).below(MOST + 1);
-    let Some(larger) = scene.setup.larger.clone().filter(|_| !scene.setup.is_neighbour() && !plan.goes_on)
+    let Some(larger) =
+        scene.setup.larger.clone().filter(|_| !scene.setup.is_neighbour() && !plan.goes_on)
     else {
         beside.is_done.set(true);
         return beside;
@@ -88,7 +90,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
         numbers.filter(|number| !scene.setup.without.incidents.contains(number)).collect();
     let streams: Vec<(u64, Rng)> =
         numbers.into_iter().map(|number| (number, stream(format!("number {number}")))).collect();
-    let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
+    let (host, is_stopping, is_done) =
+        (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
     let is_last = plan.is_last;
     beside.host.env.spawn("larger", async move {
         for (number, mut rng) in streams {
@@ -123,7 +126,10 @@ async fn act(host: &Host, larger: &LargerSetup, is_last: bool, rng: &mut Rng) ->
         }
         Operation::OneBecomesLarger => {
             let drives = scene.array.drives.borrow();
-            drives.get(slot.as_usize()).into_iter().for_each(|drive| become_larger(scene, larger, drive));
+            drives
+                .get(slot.as_usize())
+                .into_iter()
+                .for_each(|drive| become_larger(scene, larger, drive));
         }
         Operation::RescansAll => {
             for slot in (0..drives).map(DriveIndex) {
@@ -154,7 +160,9 @@ fn become_larger(scene: &Scene, larger: &LargerSetup, drive: &SimDrive) {
 async fn rescan(host: &Host, slot: DriveIndex) -> Result<()> {
     let scene = &host.scene;
     let shown = host.show().await?;
-    let Some(name) = shown.drives.get(slot.as_usize()).map(|drive| drive.name.clone()) else { return Ok(()) };
+    let Some(name) = shown.drives.get(slot.as_usize()).map(|drive| drive.name.clone()) else {
+        return Ok(());
+    };
     scene.machine.asked.borrow_mut().insert(scene.machine.drive_at(&name));
     match host.ask(Command::DriveRescan { drive: name.clone(), was_bytes: None }).await {
         Ok(Reply::Drive { drive, notes, .. }) => {

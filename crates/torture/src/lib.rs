@@ -71,7 +71,8 @@ pub use campaign::{Failed, Summary, Times, run_all, run_twice};
 pub use controller::WriteHole;
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
-    Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Without, parse_requests,
+    Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Without,
+    parse_requests,
 };
 pub use run::{Report, run};
 pub use scene::Scene;

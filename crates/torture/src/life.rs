@@ -14,7 +14,8 @@ use crate::scene::{Presence, Scene};
 use crate::tolerance;
 use crate::workload;
 use controller::{
-    Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, TaskKind, VolumeState,
+    Command, ControllerHandle, DriveState, Reply, StartTask, Startable, TaskInfo, TaskKind,
+    VolumeState,
 };
 use engine::Volume;
 use platform::Env;
@@ -87,7 +88,10 @@ pub async fn live(scene: Rc<Scene>, envs: Vec<Env>, plan: Plan) -> Result<Outcom
         note_rebuilt(&host.scene, &host.show().await?);
         host.shut_down().await?;
         for scene in host.scene.arrays() {
-            scene.array.shut_down.set(!scene.array.faults.borrow().happened_in(scene.machine.life.get()));
+            scene
+                .array
+                .shut_down
+                .set(!scene.array.faults.borrow().happened_in(scene.machine.life.get()));
         }
         host.scene.tell(|| "the controller is shut down".to_owned());
     }
@@ -207,8 +211,9 @@ async fn have_served(host: &Host, plan: &Plan) -> Result<bool> {
             if !migrations::bring_back_lost(host, &volume).await {
                 // The layout during a reshape is known to the controller only: it may serve without
                 // these drives.
-                let offered =
-                    |why: &String| why.contains("--degraded") || why.contains("--accept-stale-parity");
+                let offered = |why: &String| {
+                    why.contains("--degraded") || why.contains("--accept-stale-parity")
+                };
                 let offers = volume.reasons.iter().any(offered);
                 if !host.scene.array.may_move() || !offers {
                     return Ok(false);
@@ -258,17 +263,23 @@ impl Host {
                 return Ok(());
             }
             if self.env.now() > end {
-                let states: Vec<DriveState> = shown.drives.iter().map(|drive| drive.state).collect();
+                let states: Vec<DriveState> =
+                    shown.drives.iter().map(|drive| drive.state).collect();
                 let tasks = operator::tasks(self).await;
                 let open: Vec<String> = tasks
                     .iter()
                     .filter(|task| !task.state.is_over())
                     .map(|task| {
-                        format!("{:?} of {} is {:?} {:?}", task.kind, task.subject, task.state, task.reason)
+                        format!(
+                            "{:?} of {} is {:?} {:?}",
+                            task.kind, task.subject, task.state, task.reason
+                        )
                     })
                     .collect();
-                let sentence =
-                    format!("rebuilds do not end: {states:?}: {}; tasks: {open:?}", shown.reasons.join("; "));
+                let sentence = format!(
+                    "rebuilds do not end: {states:?}: {}; tasks: {open:?}",
+                    shown.reasons.join("; ")
+                );
                 return Err(Error::new(ErrorKind::Stall, sentence));
             }
             if !self.scene.beside.is_empty() {
@@ -308,8 +319,11 @@ impl Host {
 
     /// Runs a task over the whole volume to its end. `None` if it was not started or did not end.
     pub async fn run_task(&self, what: Startable) -> Result<Option<TaskInfo>> {
-        let start =
-            StartTask { what, volume: Some(self.scene.setup.name().to_owned()), ..StartTask::default() };
+        let start = StartTask {
+            what,
+            volume: Some(self.scene.setup.name().to_owned()),
+            ..StartTask::default()
+        };
         let end = self.env.now() + RESYNC_LIMIT;
         let mut task = match self.ask(Command::TaskStart(start)).await {
             Ok(Reply::Task { task, .. }) => task,
@@ -346,7 +360,8 @@ impl Host {
     /// Whether a task waits because the volume is degraded without a rebuild: the controller failed
     /// a drive with blocks that stay unreadable, and there is no replacement.
     async fn waits_for_a_drive(&self, task: &TaskInfo, all: &[TaskInfo]) -> Result<bool> {
-        let is_rebuilt = all.iter().any(|task| task.kind == TaskKind::Rebuild && !task.state.is_over());
+        let is_rebuilt =
+            all.iter().any(|task| task.kind == TaskKind::Rebuild && !task.state.is_over());
         let out = out_of(&self.show().await?);
         let may_be_out = out.minus(&self.scene.array.faults.borrow().bad()).is_empty();
         let waits = task.state == controller::TaskState::Waiting && !is_rebuilt;
@@ -354,7 +369,9 @@ impl Host {
             return Ok(false);
         }
         self.scene.array.out.set(out);
-        self.scene.tell(|| format!("drives {out:?} are not in use: {} waits ({:?})", task.kind, task.reason));
+        self.scene.tell(|| {
+            format!("drives {out:?} are not in use: {} waits ({:?})", task.kind, task.reason)
+        });
         Ok(true)
     }
 
@@ -434,7 +451,8 @@ pub(crate) async fn look_at_zones(scene: &Scene, volume: &Rc<Volume>) -> Result<
 
 /// Reads the whole volume.
 async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
-    look_at(scene, volume, ByteRange::new(ByteOffset::ZERO, scene.setup.geometry.capacity())).await?;
+    look_at(scene, volume, ByteRange::new(ByteOffset::ZERO, scene.setup.geometry.capacity()))
+        .await?;
     scene.tell(|| "the whole volume was read, with allowed values".to_owned());
     Ok(())
 }
@@ -444,9 +462,15 @@ async fn look_at_all(scene: &Scene, volume: &Rc<Volume>) -> Result<()> {
 ///
 /// # Errors
 /// The first violated invariant.
-pub(crate) async fn without_some(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<()> {
+pub(crate) async fn without_some(
+    scene: Rc<Scene>,
+    envs: Vec<Env>,
+    given: Vec<String>,
+) -> Result<()> {
     let host = start(scene, envs, given).await;
-    for scene in host.scene.volumes().iter().filter(|scene| scene.is_there() && !scene.is_ignored.get()) {
+    for scene in
+        host.scene.volumes().iter().filter(|scene| scene.is_there() && !scene.is_ignored.get())
+    {
         let read = read_without(&host.of(scene)).await;
         read.map_err(|error| beside::of(scene, error))?;
     }
@@ -463,7 +487,8 @@ async fn read_without(host: &Host) -> Result<()> {
     }
     if !volume.state.serves() || volume.resync.is_some() {
         return Error::wrong_state(format!(
-            "after an orderly stop, and a start without some drives, the volume is {} (resync: {:?}): {}",
+            "after an orderly stop, and a start without some drives, the volume is {} (resync: \
+                {:?}): {}",
             volume.state,
             volume.resync,
             volume.reasons.join("; ")

@@ -271,7 +271,9 @@ pub(crate) fn begin(first: &Rc<Scene>) -> Vec<String> {
 
 /// In its first life the controller may start with a log.
 fn given_at_first(first: &Scene) -> Vec<String> {
-    let Some(setup) = first.setup.log.as_ref().filter(|setup| setup.at_first > 0) else { return Vec::new() };
+    let Some(setup) = first.setup.log.as_ref().filter(|setup| setup.at_first > 0) else {
+        return Vec::new();
+    };
     let log = &first.machine.log;
     if first.is_there() || first.machine.life.get() > 0 || log.standing.get() != LogState::None {
         return Vec::new();
@@ -356,7 +358,9 @@ fn judge_devices(scene: &Scene, info: &LogInfo) -> Result<()> {
         online.clone().any(|device| machine.drive_at(&device.drive) == *name)
     };
     match serving.iter().find(|name| !is_online(name)) {
-        Some(name) => Error::wrong_state(format!("log device {name} is offline without a fault: {info:?}")),
+        Some(name) => {
+            Error::wrong_state(format!("log device {name} is offline without a fault: {info:?}"))
+        }
         None => Ok(()),
     }
 }

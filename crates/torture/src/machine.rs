@@ -233,10 +233,12 @@ impl Array {
     /// consent.
     pub fn may_have_gone_on(&self, missing: &DriveSet) -> bool {
         let volumes = self.volumes();
-        let mut layouts =
-            volumes.iter().filter(|volume| volume.may_be_there()).flat_map(|volume| volume.layouts());
-        let could =
-            layouts.any(|layout| layout.survives_set(&DriveSet::first(layout.drives()).minus(missing)));
+        let mut layouts = volumes
+            .iter()
+            .filter(|volume| volume.may_be_there())
+            .flat_map(|volume| volume.layouts());
+        let could = layouts
+            .any(|layout| layout.survives_set(&DriveSet::first(layout.drives()).minus(missing)));
         !missing.is_empty() && could
     }
 

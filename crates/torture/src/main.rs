@@ -9,8 +9,8 @@ use std::io::IsTerminal;
 use std::ops::Range;
 use std::process::ExitCode;
 use torture::{
-    Event, Failed, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName, Summary,
-    Tally, Times, Without, WriteHole,
+    Event, Failed, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, RequestName,
+    Summary, Tally, Times, Without, WriteHole,
 };
 
 /// Tests the engine and the controller in virtual time, with faults, crashes and power cuts at any
@@ -20,7 +20,13 @@ use torture::{
 #[command(name = "torture", version)]
 struct Cli {
     /// Seeds from A up to, not including, B; each runs twice, and both runs must be the same
-    #[arg(long, value_name = "A..B", value_parser = parse_seeds, default_value = "0..100", conflicts_with = "seed")]
+    #[arg(
+        long,
+        value_name = "A..B",
+        value_parser = parse_seeds,
+        default_value = "0..100",
+        conflicts_with = "seed"
+    )]
     seeds: Range<u64>,
     /// Run each seed once, without the determinism check
     #[arg(long)]
@@ -35,7 +41,12 @@ struct Cli {
     #[arg(long, requires = "seed")]
     trace: bool,
     /// The minimum number of requests per run
-    #[arg(long, value_name = "N", default_value_t = Options::default().ops, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Options::default().ops,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     ops: u64,
     /// A level to draw from; may be given several times; default: all
     #[arg(long = "level", value_name = "L")]
@@ -215,7 +226,11 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let (start, end) = text.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
     let range = number(start)?..number(end)?;
-    if range.is_empty() { Err(format!("'{text}' holds no seed; give one such as 0..100")) } else { Ok(range) }
+    if range.is_empty() {
+        Err(format!("'{text}' holds no seed; give one such as 0..100"))
+    } else {
+        Ok(range)
+    }
 }
 
 /// The options of the run.
@@ -278,11 +293,13 @@ fn main() -> ExitCode {
         return trace(seed, &options);
     }
     let mut seeds = cli.seed.map_or(cli.seeds.clone(), |seed| seed..seed + 1);
-    let until = cli.hours.map(|hours| std::time::Duration::from_secs_f64(hours.clamp(0.0, 1e6) * 3600.0));
+    let until =
+        cli.hours.map(|hours| std::time::Duration::from_secs_f64(hours.clamp(0.0, 1e6) * 3600.0));
     if until.is_some() {
         seeds.end = u64::MAX;
     }
-    let threads = cli.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let threads =
+        cli.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let to_terminal = std::io::stderr().is_terminal();
     let begun = std::time::Instant::now();
     let summary = torture::run_all(seeds, &options, times, threads, |done, tally| {
@@ -319,7 +336,8 @@ fn close(cli: &Cli, options: &Options, summary: &Summary, time: std::time::Durat
     let per_minute = tally.ops as f64 * times / time.as_secs_f64().max(0.001) * 60.0;
     println!(
         "{} seeds, each {each}: {} requests{}, {} crashes, {} copies checked, {} checks, \
-         {} reads without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per minute",
+         {} reads without drives, {} events; {} failed; {:.1} s, {per_minute:.0} requests per \
+         minute",
         summary.seeds,
         tally.ops,
         beside,
@@ -452,7 +470,10 @@ fn given(cli: &Cli, options: &Options) -> String {
 fn trace(seed: u64, options: &Options) -> ExitCode {
     match torture::run(seed, options, true) {
         Ok(report) => {
-            println!("seed {seed} is fine after {} events, hash {:016x}", report.tally.events, report.hash);
+            println!(
+                "seed {seed} is fine after {} events, hash {:016x}",
+                report.tally.events, report.hash
+            );
             ExitCode::SUCCESS
         }
         Err(error) => {

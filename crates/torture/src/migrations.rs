@@ -45,12 +45,14 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let number = scene.setup.first_incident(scene.machine.life.get()) + OF_MIGRATIONS;
     let mut rng = Rng::new(scene.setup.seed, "migration operator", &format!("number {number}"));
     let is_drawn = rng.chance(3, 4);
-    let is_idle = scene.setup.migrations.is_none() || scene.setup.is_neighbour() || plan.goes_on || !is_drawn;
+    let is_idle =
+        scene.setup.migrations.is_none() || scene.setup.is_neighbour() || plan.goes_on || !is_drawn;
     if is_idle || scene.setup.without.incidents.contains(&number) {
         beside.is_done.set(true);
         return beside;
     }
-    let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
+    let (host, is_stopping, is_done) =
+        (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
     let at_once = scene.setup.migrations.as_ref().is_some_and(|all| all.at_once);
     beside.host.env.spawn("migration operator", async move {
         for _ in 0..TRIES {
@@ -59,7 +61,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
             while host.env.now() < until && !is_stopping.get() {
                 host.env.sleep(Duration::from_millis(1).min(delay)).await;
             }
-            let has_come = !host.scene.array.may_move() || at_once && comes(&host, &is_stopping).await;
+            let has_come =
+                !host.scene.array.may_move() || at_once && comes(&host, &is_stopping).await;
             if is_stopping.get() || !has_come {
                 break;
             }
@@ -138,7 +141,11 @@ fn along_of(first: &Scene, way: &ReshapeSetup) -> Vec<Rc<Scene>> {
 }
 
 /// The order. `leads`: the named volume; a neighbour keeps all but its drives.
-fn order_for(leads: &Scene, first: &Scene, (way, names): (&ReshapeSetup, &[String])) -> ReshapeVolume {
+fn order_for(
+    leads: &Scene,
+    first: &Scene,
+    (way, names): (&ReshapeSetup, &[String]),
+) -> ReshapeVolume {
     let (layout, drives_now) = (&way.geometry, first.layout().drives().0);
     let removed = drives_now - way.removed..drives_now;
     let order = ReshapeVolume {
@@ -194,7 +201,9 @@ pub(crate) async fn arrive(host: &Host, must: bool) -> Result<()> {
         }
         if host.env.now() > end {
             let tasks = operator::tasks(host).await;
-            let said = tasks.iter().map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason));
+            let said = tasks
+                .iter()
+                .map(|task| format!("{} {:?} {:?}", task.kind, task.state, task.reason));
             let sentence = format!(
                 "the reshapes do not end: {:?}: {}",
                 shown.reshape,

@@ -10,8 +10,8 @@ use crate::refusals::accuse;
 use crate::setup::{ReadsSetup, VolumeRole};
 use crate::tally::Event;
 use controller::{
-    AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask, Startable,
-    SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, WriteHole, WriteMode,
+    AddSpare, Command, DriveInfo, DriveState, Reply, SetPolicy, SetTask, StartDegraded, StartTask,
+    Startable, SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, WriteHole, WriteMode,
 };
 use platform_sim::Rng;
 use std::cell::Cell;
@@ -76,19 +76,30 @@ pub(crate) async fn bring_back(host: &Host, must: bool) -> Result<()> {
             match host.ask(back(&shown.drives[slot.as_usize()], drive.clone())).await {
                 Ok(_) => {
                     let is_resumed = is_suspended_by_operator(&shown.drives[slot.as_usize()]);
-                    scene.did(if is_resumed { Event::OperatorResumes } else { Event::OperatorBringsBack });
+                    scene.did(if is_resumed {
+                        Event::OperatorResumes
+                    } else {
+                        Event::OperatorBringsBack
+                    });
                     scene.tell_of("operator", || format!("drive {} is brought back", slot.0));
                     break;
                 }
                 // The drive returned by itself, or a spare took its slot.
                 Err(_) if has_come_back(&host.show().await?, slot) => break,
                 // The drive may still have outstanding operations from before its failure.
-                Err(_) if must && host.env.now() < end => host.env.sleep(Duration::from_millis(100)).await,
+                Err(_) if must && host.env.now() < end => {
+                    host.env.sleep(Duration::from_millis(100)).await
+                }
                 Err(error) if must => {
-                    return Error::wrong_state(format!("drive {} cannot be brought back: {error}", slot.0));
+                    return Error::wrong_state(format!(
+                        "drive {} cannot be brought back: {error}",
+                        slot.0
+                    ));
                 }
                 Err(error) => {
-                    scene.tell_of("operator", || format!("drive {} cannot be brought back: {error}", slot.0));
+                    scene.tell_of("operator", || {
+                        format!("drive {} cannot be brought back: {error}", slot.0)
+                    });
                     break;
                 }
             }
@@ -133,7 +144,9 @@ async fn replace_serving(host: &Host, slot: DriveIndex) -> Result<()> {
 /// Replaces a drive by the next unused one, if any. Returns the error, if refused.
 async fn replace(host: &Host, slot: DriveIndex) -> Result<Option<controller::Error>> {
     let scene = &host.scene;
-    let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return Ok(None) };
+    let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else {
+        return Ok(None);
+    };
     scene.machine.known.borrow_mut().push((name.clone(), drive));
     scene.tell_of("operator", || format!("replacing drive {} by {name}", slot.0));
     let which = host.place(slot);
@@ -388,7 +401,10 @@ pub(crate) async fn take_out(
             let answer = OrderResult::of(scene, &error);
             if answer == OrderResult::WouldLoseData {
                 if accept_data_loss {
-                    accuse(scene, format!("the controller refuses an order with accepted loss: {error}"));
+                    accuse(
+                        scene,
+                        format!("the controller refuses an order with accepted loss: {error}"),
+                    );
                 }
                 scene.array.faults.borrow_mut().was_refused(slot, &before);
             } else {
@@ -434,9 +450,9 @@ async fn remove_spare(host: &Host) -> Result<()> {
             host.scene.did(Event::OperatorRemovesSpare);
             host.scene.tell_of("operator", || format!("{} is no longer a spare", spare.drive));
         }
-        Err(error) => {
-            host.scene.tell_of("operator", || format!("cannot remove spare {}: {error}", spare.drive))
-        }
+        Err(error) => host
+            .scene
+            .tell_of("operator", || format!("cannot remove spare {}: {error}", spare.drive)),
     }
     Ok(())
 }
@@ -452,7 +468,9 @@ async fn start(host: &Host, what: Startable) -> Result<()> {
 
 async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
     let mut open = tasks(host).await;
-    open.retain(|task| matches!(task.state, TaskState::Running | TaskState::Paused | TaskState::Waiting));
+    open.retain(|task| {
+        matches!(task.state, TaskState::Running | TaskState::Paused | TaskState::Waiting)
+    });
     if open.is_empty() {
         return Ok(());
     }
@@ -484,7 +502,8 @@ async fn steer_task(host: &Host, rng: &mut Rng) -> Result<()> {
 
 async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
     let mut switch = || rng.chance(1, 2).then(|| rng.chance(1, 2));
-    let (copyback, emergency_spare, mixed_kinds, drive_guard) = (switch(), switch(), switch(), switch());
+    let (copyback, emergency_spare, mixed_kinds, drive_guard) =
+        (switch(), switch(), switch(), switch());
     let share = rng.between(1, 100) as u8;
     let start_degraded = match share {
         ..25 => Some(StartDegraded::Ask),
@@ -502,7 +521,10 @@ async fn set_policy(host: &Host, rng: &mut Rng) -> Result<()> {
         ..SetPolicy::default()
     };
     // The policy may take effect without a reply.
-    host.scene.array.asks.set(host.scene.array.asks.get() || start_degraded == Some(StartDegraded::Ask));
+    host.scene
+        .array
+        .asks
+        .set(host.scene.array.asks.get() || start_degraded == Some(StartDegraded::Ask));
     match host.ask(Command::VolumePolicy(set)).await {
         Ok(_) => {
             host.scene.did(Event::OperatorSetsPolicy);

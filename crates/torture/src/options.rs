@@ -184,7 +184,8 @@ impl Without {
 
     /// The equivalent command line options, each after a space.
     pub fn arguments(&self) -> String {
-        let list = |set: &BTreeSet<u64>| set.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let list =
+            |set: &BTreeSet<u64>| set.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut text = String::new();
         if !self.lives.is_empty() {
             text += &format!(" --without-lives {}", list(&self.lives));
@@ -236,8 +237,9 @@ pub fn parse_requests(text: &str) -> Result<BTreeSet<RequestName>, String> {
     }
     let mut requests = BTreeSet::new();
     for item in text.split(',') {
-        let wrong =
-            || format!("'{item}' names no requests; give LIFE.WORKER.NUMBER or LIFE.WORKER.FIRST-LAST");
+        let wrong = || {
+            format!("'{item}' names no requests; give LIFE.WORKER.NUMBER or LIFE.WORKER.FIRST-LAST")
+        };
         let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
         let mut parts = item.split('.');
         let (Some(life), Some(worker), Some(numbers), None) =
@@ -246,7 +248,8 @@ pub fn parse_requests(text: &str) -> Result<BTreeSet<RequestName>, String> {
             return Err(wrong());
         };
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-        let (life, worker, first, last) = (number(life)?, number(worker)?, number(first)?, number(last)?);
+        let (life, worker, first, last) =
+            (number(life)?, number(worker)?, number(first)?, number(last)?);
         if first > last || last - first > 1_000_000 {
             return Err(wrong());
         }
@@ -271,7 +274,8 @@ mod tests {
         };
         assert_eq!(
             without.arguments(),
-            " --without-lives 1,2 --without-incidents 31 --only-requests 0.1.2-4,0.2.5,3.0.0 --without-inquests"
+            " --without-lives 1,2 --without-incidents 31 --only-requests 0.1.2-4,0.2.5,3.0.0 \
+                --without-inquests"
         );
         assert!(without.sends(RequestName { life: 0, worker: 1, number: 3 }));
         assert!(!without.sends(RequestName { life: 0, worker: 1, number: 5 }));

@@ -225,7 +225,8 @@ impl Oracle {
                 // by a log may still be in the cache.
                 let entries = cell.entries.iter();
                 entries.clone().any(is_open)
-                    && (entries.clone().count() > 1 || entries.clone().any(|entry| entry.finished.is_none()))
+                    && (entries.clone().count() > 1
+                        || entries.clone().any(|entry| entry.finished.is_none()))
             });
             let open = cells.count();
             if open as u64 == len {
@@ -244,7 +245,8 @@ impl Oracle {
         let whole = |len: &u64| (operation.first.next_multiple_of(*len), operation.end / len * len);
         let mut all = self.stripes.iter().map(whole).filter(|(start, end)| start < end);
         let Some(first) = all.next() else { return operation.end..operation.end };
-        let (start, end) = all.fold(first, |(start, end), other| (start.min(other.0), end.max(other.1)));
+        let (start, end) =
+            all.fold(first, |(start, end), other| (start.min(other.0), end.max(other.1)));
         start..end
     }
 
@@ -285,11 +287,14 @@ impl Oracle {
             stamp::fill(&mut stamp, Sector(sector), issued.generation);
             let whole = self.range_of(sector);
             let part = whole.intersection(range);
-            let (from, to) = ((part.start - whole.start).as_usize(), (part.end() - whole.start).as_usize());
+            let (from, to) =
+                ((part.start - whole.start).as_usize(), (part.end() - whole.start).as_usize());
             payload.extend_from_slice(&stamp[from..to]);
             if let Some(mut content) = edges.remove(&sector) {
                 content[from..to].copy_from_slice(&stamp[from..to]);
-                if let Some(entry) = self.touched.get_mut(sector).and_then(|entries| entries.last_mut()) {
+                if let Some(entry) =
+                    self.touched.get_mut(sector).and_then(|entries| entries.last_mut())
+                {
                     entry.value = Value::Patched(content.into());
                 }
             }
@@ -443,7 +448,9 @@ impl Oracle {
     pub fn settle(&mut self) {
         let now = self.tick();
         self.agrees_since.get_or_insert(now);
-        self.touched.each_of_several(|entries| entries.iter_mut().for_each(|entry| entry.unsettled = false));
+        self.touched.each_of_several(|entries| {
+            entries.iter_mut().for_each(|entry| entry.unsettled = false)
+        });
     }
 
     /// An operator accepted the loss of these sectors: they may have any value.
@@ -480,7 +487,8 @@ impl Oracle {
     /// Sectors whose drives may have an older value than the acknowledged one, or are about to be
     /// written.
     pub fn underway(&self) -> Vec<Sector> {
-        let is_one = |cell: &Cell| cell.entries.iter().filter(|entry| !entry.is_promised_away).count() > 1;
+        let is_one =
+            |cell: &Cell| cell.entries.iter().filter(|entry| !entry.is_promised_away).count() > 1;
         self.several_where(|cell| self.answers_early && (!self.remembers || is_one(cell)))
     }
 

@@ -41,7 +41,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
         at_work.is_done.set(true);
         return at_work;
     }
-    let (host, is_stopping, is_done) = (host.clone(), at_work.is_stopping.clone(), at_work.is_done.clone());
+    let (host, is_stopping, is_done) =
+        (host.clone(), at_work.is_stopping.clone(), at_work.is_done.clone());
     at_work.host.env.spawn("costly order", async move {
         let operator = Operator { host: &host, is_stopping: &is_stopping };
         // Only a lost volume prevents a query: the next check reports it.
@@ -111,7 +112,10 @@ impl Operator<'_> {
                 if !scene.array.may_move() && !survives(scene, &out) {
                     accuse(
                         scene,
-                        format!("an order that loses data was carried out; drives {out:?} are not in use"),
+                        format!(
+                            "an order that loses data was carried out; drives {out:?} are not in \
+                                use"
+                        ),
                     );
                 }
                 faults.borrow_mut().suspect(slot, scene.machine.life.get());
@@ -141,7 +145,10 @@ impl Operator<'_> {
         while !self.is_stopping.get() {
             env.sleep(Duration::from_millis(10)).await;
             let is_known = scene.synced.get() && scene.array.out.get().is_empty();
-            if is_known && out_of(&self.host.show().await?).is_empty() && faults::may_lose(scene, slot) {
+            if is_known
+                && out_of(&self.host.show().await?).is_empty()
+                && faults::may_lose(scene, slot)
+            {
                 scene.tell_of("operator", || format!("{action:?} of drive {}, once more", slot.0));
                 take_out(self.host, action, slot, false).await?;
                 return Ok(());
@@ -166,8 +173,10 @@ fn survives(scene: &Scene, lost: &DriveSet) -> bool {
 fn costly(scene: &Scene, out: &DriveSet) -> DriveSet {
     // The fault tolerance during a reshape, and the content of a distributed spare, are unknown
     // here.
-    let has_spare = |volume: &Rc<Scene>| volume.layouts().any(|layout| layout.level() == Level::Raid5ee);
-    let is_unknown = scene.array.volumes().iter().any(|volume| volume.may_be_there() && has_spare(volume));
+    let has_spare =
+        |volume: &Rc<Scene>| volume.layouts().any(|layout| layout.level() == Level::Raid5ee);
+    let is_unknown =
+        scene.array.volumes().iter().any(|volume| volume.may_be_there() && has_spare(volume));
     // The controller notices a deleted file within 30 s; until then it relies on the drive.
     let is_unnoticed = scene.array.drives.borrow().iter().any(SimDrive::is_deleted);
     if !scene.is_redundant() || scene.array.may_move() || is_unknown || is_unnoticed {
@@ -186,7 +195,9 @@ async fn is_as_before(host: &Host, slot: DriveIndex, before: &VolumeInfo) -> Res
     let of_slot = |volume: &VolumeInfo| {
         volume.drives.get(slot.as_usize()).map(|drive| (drive.state, drive.uuid.clone()))
     };
-    let (Some((was, uuid)), Some((is, uuid_now))) = (of_slot(before), of_slot(&shown)) else { return Ok(()) };
+    let (Some((was, uuid)), Some((is, uuid_now))) = (of_slot(before), of_slot(&shown)) else {
+        return Ok(());
+    };
     let is_same = was == DriveState::Online && uuid == uuid_now;
     if is_same && is != DriveState::Online && !scene.array.faults.borrow().bad().contains(slot) {
         accuse(scene, format!("drive {} is {is:?} after a refused order", slot.0));

@@ -95,7 +95,9 @@ pub(crate) fn removals(first: &Rc<Scene>, when: RemovalTime, many: Sets) -> Vec<
     let own_sets: Vec<Vec<DriveSet>> = all
         .iter()
         .map(|volume| match volume.setup.place {
-            VolumeRole::OwnDrives if !volume.is_there() || !when.may_lose(volume) => vec![DriveSet::EMPTY],
+            VolumeRole::OwnDrives if !volume.is_there() || !when.may_lose(volume) => {
+                vec![DriveSet::EMPTY]
+            }
             _ => sets(volume, &when.out(&volume.array), many),
         })
         .collect();
@@ -111,12 +113,15 @@ pub(crate) fn removals(first: &Rc<Scene>, when: RemovalTime, many: Sets) -> Vec<
             let is_looked_at = match volume.setup.place {
                 VolumeRole::First => true,
                 _ if !volume.is_there() => false,
-                VolumeRole::SameDrives => when.may_lose(volume) && volume.survives(&slots.union(&out)),
+                VolumeRole::SameDrives => {
+                    when.may_lose(volume) && volume.survives(&slots.union(&out))
+                }
                 VolumeRole::OwnDrives => when == RemovalTime::InTheCrash || when.may_lose(volume),
             };
             if volume.setup.place != VolumeRole::SameDrives {
                 // Rebuilding drives may have data that the others lack: then they are not removed.
-                let is_without_out = when == RemovalTime::Stopped && is_looked_at && volume.survives(&out);
+                let is_without_out =
+                    when == RemovalTime::Stopped && is_looked_at && volume.survives(&out);
                 let gone = if is_without_out { slots.union(&out) } else { slots };
                 let names = volume.array.names.borrow();
                 removed.names.extend(gone.iter().map(|slot| names[slot.as_usize()].clone()));

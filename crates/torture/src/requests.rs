@@ -48,8 +48,10 @@ pub(crate) struct Request {
 impl Request {
     /// The byte range of the request.
     pub fn range(&self) -> ByteRange {
-        let whole =
-            ByteRange::new(ByteOffset(self.first.0 * self.sector), ByteCount(self.count * self.sector));
+        let whole = ByteRange::new(
+            ByteOffset(self.first.0 * self.sector),
+            ByteCount(self.count * self.sector),
+        );
         self.part.unwrap_or(whole)
     }
 }
@@ -163,13 +165,23 @@ impl Requests {
         };
         let in_part = match what {
             Operation::Read => rng.chance(1, 4),
-            Operation::Write => rng.chance(1, 4) && !matches!(self.habit, AccessPattern::Streams { .. }),
+            Operation::Write => {
+                rng.chance(1, 4) && !matches!(self.habit, AccessPattern::Streams { .. })
+            }
             _ => false,
         };
         let (first, count) = self.sectors();
         let sector = self.places.sector;
-        let mut request =
-            Request { name, what, first: Sector(first), count, part: None, durability, pause, sector };
+        let mut request = Request {
+            name,
+            what,
+            first: Sector(first),
+            count,
+            part: None,
+            durability,
+            pause,
+            sector,
+        };
         if in_part {
             let whole = request.range();
             let skip = self.rng.below(whole.len.0);
@@ -206,8 +218,10 @@ impl Requests {
         }
         let rng = &mut self.rng;
         if self.habit == AccessPattern::Crowds {
-            let room = stripe
-                .min(self.places.zones.iter().map(|(first, count)| first + count).max().unwrap_or(0) - hot);
+            let room = stripe.min(
+                self.places.zones.iter().map(|(first, count)| first + count).max().unwrap_or(0)
+                    - hot,
+            );
             let at = rng.below(room);
             let count = if rng.chance(1, 8) { room - at } else { rng.between(1, 8).min(room - at) };
             return (hot + at, count.min((512 << 10) / sector));

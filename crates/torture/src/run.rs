@@ -105,14 +105,17 @@ impl Run {
             }
         }
         let name_of_replacements = setup.names_of_replacements();
-        let replacements = name_of_replacements.into_iter().zip(&setup.replacements).map(|(name, drive)| {
-            let drive = sim.add_drive(&name, drive.clone());
-            (name, drive)
-        });
+        let replacements =
+            name_of_replacements.into_iter().zip(&setup.replacements).map(|(name, drive)| {
+                let drive = sim.add_drive(&name, drive.clone());
+                (name, drive)
+            });
         let replacements: Vec<(String, SimDrive)> = replacements.collect();
         let added = setup.migrations.as_ref().map(MigrationsSetup::names).unwrap_or_default();
-        let added: Vec<(String, SimDrive)> =
-            added.into_iter().map(|name| (name.clone(), sim.add_drive(&name, setup.added_drive()))).collect();
+        let added: Vec<(String, SimDrive)> = added
+            .into_iter()
+            .map(|name| (name.clone(), sim.add_drive(&name, setup.added_drive())))
+            .collect();
         let of_log = setup.log.as_ref().map(|log| log.names().into_iter().zip(log.drives.clone()));
         let of_log: Vec<(String, SimDrive)> = of_log
             .into_iter()
@@ -205,7 +208,9 @@ impl Run {
         self.scene.tell(|| format!("life {life} begins"));
         let Script { plan, cut, fate, mut rng } = Script::draw(&self.scene.setup, life);
         let plan = Plan { given: self.given(&mut rng), ..plan };
-        for scene in self.scene.arrays().iter().filter(|scene| !scene.array.drives.borrow().is_empty()) {
+        for scene in
+            self.scene.arrays().iter().filter(|scene| !scene.array.drives.borrow().is_empty())
+        {
             faults::plan(scene);
         }
         log_devices::plan(&self.scene);
@@ -292,7 +297,8 @@ impl Run {
         }
         self.scene.did(Event::PathsExchanged);
         self.scene.tell(|| {
-            let list: Vec<String> = paths.iter().map(|(path, name)| format!("{path} is {name}")).collect();
+            let list: Vec<String> =
+                paths.iter().map(|(path, name)| format!("{path} is {name}")).collect();
             format!("the drives have other paths: {}", list.join(", "))
         });
     }
@@ -307,13 +313,17 @@ impl Run {
             let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return };
             let dead = scene.array.names.borrow()[slot.as_usize()].clone();
             let mut paths = scene.machine.paths.borrow_mut();
-            let path =
-                paths.iter().find(|(_, of)| **of == dead).map_or(dead.clone(), |(path, _)| path.clone());
+            let path = paths
+                .iter()
+                .find(|(_, of)| **of == dead)
+                .map_or(dead.clone(), |(path, _)| path.clone());
             self.sim.alias_drive(&drive, &path);
             paths.insert(path.clone(), name.clone());
             scene.machine.known.borrow_mut().push((name.clone(), drive));
             scene.did(Event::Swapped);
-            scene.tell(|| format!("{dead}, which is dead, is pulled out; {name} is plugged in as {path}"));
+            scene.tell(|| {
+                format!("{dead}, which is dead, is pulled out; {name} is plugged in as {path}")
+            });
         }
     }
 

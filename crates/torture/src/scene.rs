@@ -217,7 +217,12 @@ impl Scene {
         self.copy_onto(&machine, array, beside)
     }
 
-    fn copy_onto(&self, machine: &Rc<Machine>, array: Rc<Array>, beside: Vec<Rc<Scene>>) -> Rc<Scene> {
+    fn copy_onto(
+        &self,
+        machine: &Rc<Machine>,
+        array: Rc<Array>,
+        beside: Vec<Rc<Scene>>,
+    ) -> Rc<Scene> {
         let scene = Rc::new(Scene {
             setup: self.setup.clone(),
             machine: machine.clone(),
@@ -288,12 +293,14 @@ impl Scene {
     pub fn begins_anew(&self) {
         self.comes_beside();
         // Added drives may hold any data.
-        let is_as_drawn =
-            self.array.faults.borrow().ever().is_empty() && self.way.done() == 0 && !self.may_move();
+        let is_as_drawn = self.array.faults.borrow().ever().is_empty()
+            && self.way.done() == 0
+            && !self.may_move();
         let is_first = self.presence.get() == Presence::Never && is_as_drawn;
         if !is_first {
             let remembers = self.oracle.borrow().remembers();
-            let oracle = new_oracle(&self.setup, Value::Leftovers, remembers).after(&self.oracle.borrow());
+            let oracle =
+                new_oracle(&self.setup, Value::Leftovers, remembers).after(&self.oracle.borrow());
             *self.oracle.borrow_mut() = oracle;
         }
         self.without_log.take();
@@ -301,7 +308,8 @@ impl Scene {
         self.synced.set(false);
         self.covered.set(false);
         self.gives_up_journal.set(false);
-        self.had_journal.set(self.setup.has_parity() && self.setup.write_hole == WriteHole::Journal);
+        self.had_journal
+            .set(self.setup.has_parity() && self.setup.write_hole == WriteHole::Journal);
         self.has_lost_blocks.set(false);
         self.has_failed.set(false);
         self.without_parity.take();
@@ -318,7 +326,8 @@ impl Scene {
 
     /// The names of all possible drives of the volume.
     pub fn all_names(self: &Rc<Self>) -> Vec<String> {
-        let of_slots = self.arrays().into_iter().flat_map(|scene| scene.array.names.borrow().clone());
+        let of_slots =
+            self.arrays().into_iter().flat_map(|scene| scene.array.names.borrow().clone());
         let mut names: Vec<String> = of_slots.collect();
         for (name, _) in self.machine.known.borrow().iter() {
             if !names.contains(name) {
@@ -332,7 +341,9 @@ impl Scene {
     pub fn note_drive(&self, slot: DriveIndex, shown: &controller::DriveInfo) {
         let first_name = self.machine.drive_at(&shown.name);
         let known = self.machine.known.borrow();
-        let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else { return };
+        let Some((name, drive)) = known.iter().find(|(name, _)| *name == first_name) else {
+            return;
+        };
         let before = self.array.names.borrow().get(slot.as_usize()).cloned();
         let uuid = shown.uuid.clone().unwrap_or_default();
         let mut members = self.array.members.borrow_mut();
@@ -470,7 +481,10 @@ impl Scene {
                 // A destage may have reached some drives of its stripe only: parity is uncertain
                 // there.
                 let underway = self.oracle.borrow().underway();
-                self.without_parity.borrow_mut().now.extend(underway.into_iter().map(|sector| sector.0));
+                self.without_parity
+                    .borrow_mut()
+                    .now
+                    .extend(underway.into_iter().map(|sector| sector.0));
                 self.oracle.borrow_mut().kill()
             }
             LifeEnd::PowerCut => {
@@ -516,7 +530,10 @@ impl Scene {
         // For the oracle, an excused sector has one value that may be anything; parity does not
         // match it.
         let undecided = oracle.undecided().into_iter().map(|undecided| undecided.0);
-        self.without_parity.borrow_mut().now.extend(undecided.filter(|sector| gone.contains(sector)));
+        self.without_parity
+            .borrow_mut()
+            .now
+            .extend(undecided.filter(|sector| gone.contains(sector)));
         self.give_up(&mut oracle, &gone);
     }
 
@@ -567,7 +584,13 @@ impl Scene {
     ///
     /// # Errors
     /// When it must not fail.
-    pub fn judge_error(&self, what: &str, range: ByteRange, begun: Begun, error: IoError) -> Result<()> {
+    pub fn judge_error(
+        &self,
+        what: &str,
+        range: ByteRange,
+        begun: Begun,
+        error: IoError,
+    ) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
         let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
@@ -580,7 +603,8 @@ impl Scene {
             return Err(Error::new(
                 ErrorKind::NeedlessError,
                 format!(
-                    "{what} of {range:?} failed ({error}) although the level survives the faults: {faults}"
+                    "{what} of {range:?} failed ({error}) although the level survives the faults: \
+                        {faults}"
                 ),
             ));
         }

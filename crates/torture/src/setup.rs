@@ -135,13 +135,19 @@ fn drive_count(rng: &mut Rng, level: Level) -> DriveCount {
 }
 
 /// The drives, each with `member` bytes for data, and whether the controller creates them.
-fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> (Vec<DriveOptions>, bool) {
+fn drives(
+    rng: &mut Rng,
+    count: DriveCount,
+    member: ByteCount,
+    is_far: bool,
+) -> (Vec<DriveOptions>, bool) {
     let sector = if rng.chance(1, 4) { SectorSize::B4096 } else { SectorSize::B512 };
     let cached = rng.chance(3, 4);
     let unwritten = if rng.chance(1, 2) { Unwritten::Noise } else { Unwritten::Zeroes };
     let trimmed = [Trimmed::Zeroes, Trimmed::Unchanged, Trimmed::Anything][rng.below(3) as usize];
-    let latency = [Latency::range_us(50, 500), Latency::range_us(1, 20), Latency::range_us(10, 5000)]
-        [rng.below(3) as usize];
+    let latency =
+        [Latency::range_us(50, 500), Latency::range_us(1, 20), Latency::range_us(10, 5000)]
+            [rng.below(3) as usize];
     let slow_one_in = if rng.chance(1, 2) { 20 } else { 0 };
     let drives_are_made = is_far || rng.chance(1, 3);
     let unwritten = if drives_are_made { Unwritten::Zeroes } else { unwritten };
@@ -165,6 +171,16 @@ fn drives(rng: &mut Rng, count: DriveCount, member: ByteCount, is_far: bool) -> 
         })
         .collect();
     (drives, drives_are_made)
+}
+
+/// The replacements of failed drives: as large as the largest, with unknown content.
+fn replacements(drives: &[DriveOptions], level: Level, options: &Options) -> Vec<DriveOptions> {
+    if !level.is_redundant() || options.lie != Lie::None {
+        return Vec::new();
+    }
+    let size = drives.iter().map(|drive| drive.size).max().unwrap_or_default();
+    let foreign = DriveOptions { size, unwritten: Unwritten::Noise, ..drives[0].clone() };
+    vec![foreign; REPLACEMENTS]
 }
 
 /// From a cache that is always full to one that never is.
@@ -237,18 +253,14 @@ impl Setup {
         let least = least.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         let member = least.member_size_for(ByteCount(capacity)).max(strip.bytes() * 3);
         let (drives, drives_are_made) = drives(&mut rng, count, member, is_far);
-        let largest = drives.iter().map(|drive| drive.size).max().unwrap_or_default();
-        let foreign = DriveOptions { size: largest, unwritten: Unwritten::Noise, ..drives[0].clone() };
-        let replacements = match level.is_redundant() && options.lie == Lie::None {
-            true => vec![foreign; REPLACEMENTS],
-            false => Vec::new(),
-        };
+        let replacements = replacements(&drives, level, options);
         let drives = if drives_are_made { vec![drives[0].clone(); drives.len()] } else { drives };
-        let (may_be_silent, silence) = (level.is_redundant() && options.lie == Lie::None, rng.below(8));
+        let (may_be_silent, silence) =
+            (level.is_redundant() && options.lie == Lie::None, rng.below(8));
         // In the proportion of expected use.
         let drawn = if rng.chance(2, 3) { WriteHole::Journal } else { WriteHole::Resync };
-        let geometry = least.with_member_size(member);
-        let geometry = geometry.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
+        let made = least.with_member_size(member);
+        let geometry = made.unwrap_or_else(|error| panic!("seed {seed} draws no array: {error}"));
         let (cache, shards) = (cache(seed, options), rng.between(1, 3) as u16);
         let (cache_step, cache_space) = cache_growth(seed, cache, shards);
         Setup {
@@ -324,10 +336,12 @@ impl Setup {
         let place = |setup: &Setup| setup.names().iter().position(|own| own == name);
         let of_volumes = std::iter::once(self).chain(&self.beside);
         let found = of_volumes.filter_map(|setup| setup.drives.get(place(setup)?)).next();
-        let found =
-            found.or_else(|| self.log.as_ref()?.drives.get(name.strip_prefix('l')?.parse::<usize>().ok()?));
-        let found =
-            found.or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?)).cloned();
+        let found = found.or_else(|| {
+            self.log.as_ref()?.drives.get(name.strip_prefix('l')?.parse::<usize>().ok()?)
+        });
+        let found = found
+            .or_else(|| self.replacements.get(name.strip_prefix('r')?.parse::<usize>().ok()?))
+            .cloned();
         found.or_else(|| name.starts_with('m').then(|| self.added_drive()))
     }
 

@@ -56,7 +56,11 @@ pub(crate) fn note_strays(scene: &Scene) {
     let mut strays = scene.machine.strays.borrow_mut();
     for drive in drives.iter() {
         for stray in drive.take_strays() {
-            scene.did(if stray.landed.is_some() { Event::MisdirectsWrite } else { Event::LosesWrite });
+            scene.did(if stray.landed.is_some() {
+                Event::MisdirectsWrite
+            } else {
+                Event::LosesWrite
+            });
             scene.tell_of(drive.name(), || format!("{stray:?}"));
             strays.push((drive.name().to_owned(), stray));
         }
@@ -85,7 +89,12 @@ impl Run {
         let is_well = self.scene.array.out.get().is_empty() && !self.scene.has_lost_blocks.get();
         let has_stripe = setup.geometry.capacity() >= self.scene.layout().stripe_bytes();
         let is_redundant = self.scene.is_redundant();
-        if !setup.silent_in_the_end || !is_redundant || !is_well || !has_stripe || setup.zones.len() > 1 {
+        if !setup.silent_in_the_end
+            || !is_redundant
+            || !is_well
+            || !has_stripe
+            || setup.zones.len() > 1
+        {
             return Ok(());
         }
         self.scene.tell(|| "drives will be corrupted silently".to_owned());
@@ -113,7 +122,8 @@ async fn suffer(scene: Rc<Scene>, envs: Vec<Env>, given: Vec<String>) -> Result<
     write_through(&scene, &host).await?;
     // With a log, a stripe is written in pieces: each is computed from the parity drive's content,
     // which may lack the previous piece.
-    let is_in_pieces = log_devices::journal(&host.show().await?).is_some_and(|(_, is_on_log)| is_on_log);
+    let is_in_pieces =
+        log_devices::journal(&host.show().await?).is_some_and(|(_, is_on_log)| is_on_log);
     let mut rng = Rng::new(scene.setup.seed, "silent", "");
     for _ in 0..rng.between(1, STRIPES) {
         lay(&scene, &volume, is_in_pieces, &mut rng).await?;
@@ -165,7 +175,9 @@ async fn lay(scene: &Scene, volume: &Rc<Volume>, is_in_pieces: bool, rng: &mut R
     let data = (0..geometry.data_strips()).map(DataIndex);
     let data = data.flat_map(|index| copies().map(move |copy| (index, copy)));
     let mut cells: Vec<Cell> = data.map(|(index, copy)| map.data_cell(index, copy)).collect();
-    cells.extend((0..geometry.parity_strips()).filter_map(|index| map.parity_cell(ParityIndex(index))));
+    cells.extend(
+        (0..geometry.parity_strips()).filter_map(|index| map.parity_cell(ParityIndex(index))),
+    );
     let cell = cells[rng.below(cells.len() as u64) as usize];
     let drive = scene.array.drives.borrow()[cell.drive.as_usize()].clone();
     let sector = scene.setup.sector().bytes().0;
@@ -218,7 +230,8 @@ fn places(scene: &Scene, geometry: &Geometry) -> Vec<(u64, DriveIndex, ByteRange
     let mut places = Vec::new();
     for (index, drive) in scene.array.drives.borrow().iter().enumerate() {
         let slot = DriveIndex(index as u16);
-        for (range, _) in drive.faults().into_iter().filter(|(_, kind)| *kind == FaultKind::Silent) {
+        for (range, _) in drive.faults().into_iter().filter(|(_, kind)| *kind == FaultKind::Silent)
+        {
             let mut at = range.start;
             while at < range.end() {
                 match geometry.locate(slot, at) {
@@ -262,7 +275,8 @@ fn excuse_places(
     for (stripe, slot, range) in places {
         if wrong.get(stripe).is_some_and(|drives| drives.count().0 > 1) {
             let whole = geometry.stripe_range(StripeIndex(*stripe));
-            (whole.start.0 / sector..whole.end().0 / sector).for_each(|sector| oracle.excuse(Sector(sector)));
+            (whole.start.0 / sector..whole.end().0 / sector)
+                .for_each(|sector| oracle.excuse(Sector(sector)));
         } else if let Some(place) = geometry.locate(*slot, range.start)
             && let Role::Data { index, .. } = place.role
         {
@@ -280,9 +294,12 @@ async fn judge_check(host: &Host, wrong: &WrongDrives, what: Startable) -> Resul
     };
     scene.count(|tally| tally.checks += 1);
     let (found, expected) = (task.found.mismatches, wrong.len() as u64);
-    scene.tell(|| format!("{what:?} found {found} inconsistent stripes, and blames {:?}", task.blamed));
-    let story =
-        || format!("{what:?} found {found} stripes and blames {:?}; wrong are {wrong:?}", task.blamed);
+    scene.tell(|| {
+        format!("{what:?} found {found} inconsistent stripes, and blames {:?}", task.blamed)
+    });
+    let story = || {
+        format!("{what:?} found {found} stripes and blames {:?}; wrong are {wrong:?}", task.blamed)
+    };
     // The engine checks mirrors in pieces larger than strips: several strips count as one.
     let in_pieces = scene.layout().level() == Level::Raid1 && found > 0 && found <= expected;
     if found != expected && !in_pieces {
@@ -290,10 +307,13 @@ async fn judge_check(host: &Host, wrong: &WrongDrives, what: Startable) -> Resul
     }
     if scene.tells_who_is_wrong() {
         for slot in scene.layout().drives().indexes() {
-            let alone =
-                wrong.values().filter(|drives| drives.contains(slot) && drives.count().0 == 1).count();
+            let alone = wrong
+                .values()
+                .filter(|drives| drives.contains(slot) && drives.count().0 == 1)
+                .count();
             let least = if in_pieces { alone.min(1) } else { alone } as u64;
-            let may_be_blamed = wrong.values().any(|drives| drives.contains(slot) || drives.count().0 > 1);
+            let may_be_blamed =
+                wrong.values().any(|drives| drives.contains(slot) || drives.count().0 > 1);
             let blamed = task.blamed.iter().find(|blamed| blamed.slot == slot.0);
             let blamed = blamed.map_or(0, |blamed| blamed.stripes);
             if blamed < least || (blamed > 0 && !may_be_blamed) {

@@ -62,8 +62,8 @@ pub fn recognise(bytes: &[u8], first: usize) -> Recognised {
     let mut runs: Vec<(Option<(Sector, Generation)>, usize)> = Vec::new();
     for (number, cell) in bytes.chunks_exact(CELL).enumerate() {
         let (sector, generation) = (Sector(word(cell, 1)), Generation(word(cell, 2)));
-        let stamped =
-            word(cell, 0) == MAGIC && word(cell, 3) == mask(sector, generation) ^ (first + number) as u64;
+        let stamped = word(cell, 0) == MAGIC
+            && word(cell, 3) == mask(sector, generation) ^ (first + number) as u64;
         let who = if stamped {
             Some((sector, generation))
         } else if cell.iter().all(|byte| *byte == 0) {
@@ -123,7 +123,10 @@ mod tests {
     #[test]
     fn a_sector_tells_whose_it_is() {
         assert_eq!(recognise(&stamped(7, 9), 0), Recognised::Stamp(Sector(7), Generation(9)));
-        assert_eq!(recognise(&stamped(7, 9)[64..96], 2), Recognised::Stamp(Sector(7), Generation(9)));
+        assert_eq!(
+            recognise(&stamped(7, 9)[64..96], 2),
+            Recognised::Stamp(Sector(7), Generation(9))
+        );
         assert_eq!(recognise(&[0; 512], 0), Recognised::Zeroes);
     }
 

@@ -119,7 +119,9 @@ impl Story {
             TraceEvent::Delivered { connection, bytes } => {
                 (format!("stream {connection}"), format!("{bytes} bytes"))
             }
-            TraceEvent::Process { process, name } => (format!("process {process}"), name.to_owned()),
+            TraceEvent::Process { process, name } => {
+                (format!("process {process}"), name.to_owned())
+            }
         };
         println!("{}", self.line(record.at, &who, &what));
     }
@@ -174,10 +176,9 @@ fn located(volume: &Scene, drive: &str, at: ByteOffset) -> Option<String> {
 
 fn from_end(volumes: &[Rc<Scene>], drive: &str, start: u64) -> String {
     let slot = |volume: &Rc<Scene>| volume.array.slot_of(drive).map(|slot| (volume.clone(), slot));
-    let size = volumes
-        .iter()
-        .find_map(slot)
-        .and_then(|(volume, slot)| volume.setup.drives.get(slot.as_usize()).map(|drive| drive.size.0));
+    let size = volumes.iter().find_map(slot).and_then(|(volume, slot)| {
+        volume.setup.drives.get(slot.as_usize()).map(|drive| drive.size.0)
+    });
     match size {
         Some(size) if start < size => format!(", {} before the end", size - start),
         _ => String::new(),

@@ -47,7 +47,8 @@ pub(crate) fn compare(scene: &Scene, volume: &VolumeInfo) -> Result<()> {
     let may_be_less = scene.array.faults.borrow().ever_unreadable();
     if stated > most || stated < least && !may_be_less {
         return Error::wrong_state(format!(
-            "the reported fault tolerance is {stated} drives; without drives {out:?} it is {least} to {most}"
+            "the reported fault tolerance is {stated} drives; without drives {out:?} it is {least} \
+                to {most}"
         ));
     }
     Ok(())

@@ -53,8 +53,12 @@ pub async fn run(scene: Rc<Scene>, volumes: Vec<Rc<Volume>>, plan: &Plan) -> Res
     for number in plan.first_worker..plan.first_worker + workers {
         let volume = volumes[number as usize % volumes.len()].clone();
         let requests = Requests::new(&places, &scene.setup, life, number);
-        let worker =
-            Worker { scene: scene.clone(), shared: shared.clone(), volume: volume.clone(), requests };
+        let worker = Worker {
+            scene: scene.clone(),
+            shared: shared.clone(),
+            volume: volume.clone(),
+            requests,
+        };
         let finished = finished.clone();
         volume.shard().env().spawn("worker", async move {
             let result = worker.run().await;
@@ -172,7 +176,9 @@ impl Worker {
         let name = format!("write {} of zeroes", issued.generation.0);
         let begun = self.tell(&name, &request);
         let result = match request.what {
-            Operation::WriteZeroes { as_payload: false } => self.volume.write_zeroes(range, durability).await,
+            Operation::WriteZeroes { as_payload: false } => {
+                self.volume.write_zeroes(range, durability).await
+            }
             _ => self.volume.write(range, Slice::zero(range.len), durability).await,
         };
         self.end(&name, (issued, begun), &request, result)
@@ -261,9 +267,10 @@ pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Resul
             let checked = scene.oracle.borrow_mut().check(begun, range.start, buf.bytes());
             checked.map_err(|violation| scene.wrong_data("a read", &violation))
         }
-        (Ok(()), None) => {
-            Err(Error::new(ErrorKind::NeedlessError, format!("a read of {range:?} kept its buffer")))
-        }
+        (Ok(()), None) => Err(Error::new(
+            ErrorKind::NeedlessError,
+            format!("a read of {range:?} kept its buffer"),
+        )),
         (Err(error), _) => {
             scene.oracle.borrow_mut().abandon_read(begun);
             scene.judge_error("a read", range, request, error)
@@ -293,7 +300,9 @@ pub async fn status(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Res
             checked.map_err(|violation| scene.wrong_data("a block status", &violation))?;
             match is_of_range {
                 true => Ok(()),
-                false => Error::wrong_state(format!("the status of {range:?} is of {covered} bytes")),
+                false => {
+                    Error::wrong_state(format!("the status of {range:?} is of {covered} bytes"))
+                }
             }
         }
         Err(error) => {

@@ -21,24 +21,29 @@ fn seeds_end_with_one_line_that_sums_up() {
 
 #[test]
 fn a_seed_that_fails_prints_how_to_replay_it_and_the_replay_fails_alike() {
-    let output = torture(&["--seeds", "0..100", "--ops", "800", "--lie", "ignores-flush", "--shrink", "40"]);
+    let output =
+        torture(&["--seeds", "0..100", "--ops", "800", "--lie", "ignores-flush", "--shrink", "40"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stdout);
     assert!(said.contains("shrunk in "), "{said}");
-    let replay = said.lines().find_map(|line| line.strip_prefix("replay it: torture ")).expect("a replay");
+    let replay =
+        said.lines().find_map(|line| line.strip_prefix("replay it: torture ")).expect("a replay");
     let arguments: Vec<&str> = replay.split(' ').collect();
     let output = torture(&arguments);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
     assert!(
-        told.contains("seed ") && told.contains(" begins") && told.contains("d0         ignores flushes"),
+        told.contains("seed ")
+            && told.contains(" begins")
+            && told.contains("d0         ignores flushes"),
         "no story"
     );
 }
 
 #[test]
 fn what_happens_to_a_neighbour_is_told_as_its_own() {
-    let arguments = ["--seed", "3", "--neighbour", "always", "--ops", "200", "--without-inquests", "--trace"];
+    let arguments =
+        ["--seed", "3", "--neighbour", "always", "--ops", "200", "--without-inquests", "--trace"];
     let output = torture(&arguments);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}");
@@ -48,7 +53,8 @@ fn what_happens_to_a_neighbour_is_told_as_its_own() {
     // Omissions use the names of the story.
     let alone = torture(&[&arguments[..], &["--only-requests", "none"]].concat());
     assert!(alone.status.success() && !text(&alone.stdout).contains("w/worker"));
-    let output = torture(&["--seeds", "0..2", "--neighbour", "always", "--ops", "100", "--coverage"]);
+    let output =
+        torture(&["--seeds", "0..2", "--neighbour", "always", "--ops", "100", "--coverage"]);
     let said = text(&output.stdout);
     assert!(said.contains("neighbour\n") && said.contains(" to 2 neighbours"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! Seeds that once failed, and why: only `TORTURE_TESTS=all` runs them.
 //!
-//! A change of the product or the harness gives a seed another history. So each defect of the product
-//! also has its own test, which is named here.
+//! A change of the product or the harness gives a seed another history. So each defect of the
+//! product also has its own test, which is named here.
 
 mod common;
 
@@ -16,22 +16,42 @@ fn passes(seed: u64, options: &Options) {
 /// Seeds without a neighbour.
 const KEPT: [(u64, &str); 17] = [
     (1000822, "a patrol paused during a repair never ended (controller/tests/tasks.rs)"),
-    (1000840, "policies set while a drive was missing made it foreign (controller/tests/half_done.rs)"),
+    (
+        1000840,
+        "policies set while a drive was missing made it foreign (controller/tests/half_done.rs)",
+    ),
     (2000727, "the harness missed a misdirected write without a read before the crash"),
     (2000772, "the harness forgot a drive replaced in the life of the creation"),
     (2003111, "a drive that hung in a replay was used without it (controller/tests/journals.rs)"),
     (2003216, "a copy that was complete at a stop never took its slot (controller/tests/kept.rs)"),
     (2003584, "a torn record was replayed, and lost during the replay (controller/tests/kept.rs)"),
     (2005832, "the harness did not wait for a stopped task"),
-    (2012334, "a strip copied back unlocked one copied out: writes missed the spare (engine, relocate.rs)"),
+    (
+        2012334,
+        "a strip copied back unlocked one copied out: writes missed the spare (engine, \
+            relocate.rs)",
+    ),
     (2021223, "an unreadable block rebuilt from P was not updated in Q (engine/tests/forced.rs)"),
-    (2021300, "a rebuild was recorded for a drive that had failed meanwhile (controller/tests/returning.rs)"),
-    (2022417, "a drive was used again before a late write had reached it (controller/tests/half_done.rs)"),
-    (2012771, "shards forgot punctured blocks when the drive left its slot (engine/tests/medium.rs)"),
+    (
+        2021300,
+        "a rebuild was recorded for a drive that had failed meanwhile \
+            (controller/tests/returning.rs)",
+    ),
+    (
+        2022417,
+        "a drive was used again before a late write had reached it (controller/tests/half_done.rs)",
+    ),
+    (
+        2012771,
+        "shards forgot punctured blocks when the drive left its slot (engine/tests/medium.rs)",
+    ),
     (2009270, "the harness forgot a drive that was removed while it took its slot"),
     (3003489, "the harness stopped because it missed a drive that had just taken its slot"),
     (6100263, "a kill tore a full-stripe write without a record, in an unrecorded rebuild"),
-    (715, "the harness forgot a write that was outstanding when its drive was lost (scene/tests.rs)"),
+    (
+        715,
+        "the harness forgot a write that was outstanding when its drive was lost (scene/tests.rs)",
+    ),
 ];
 
 /// Seeds that once failed, with or without a cache, and why.
@@ -39,7 +59,8 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
     (
         10_899_218,
         false,
-        "a start deleted a volume without one drive, which restored it (controller/tests/missing.rs)",
+        "a start deleted a volume without one drive, which restored it \
+            (controller/tests/missing.rs)",
     ),
     (
         837_800_121,
@@ -47,17 +68,37 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
         "the harness applied consent to stale parity to an unreadable block (scene/tests.rs)",
     ),
     (910_001_072, false, "the label of a removed log overwrote that of the next log"),
-    (910_003_085, false, "a partly rebuilt drive was listed as online (controller/tests/spares.rs)"),
+    (
+        910_003_085,
+        false,
+        "a partly rebuilt drive was listed as online (controller/tests/spares.rs)",
+    ),
     (
         920_000_202,
         true,
         "a shard bypassed the cache before another had destaged (controller/tests/write_mode.rs)",
     ),
-    (930_000_104, true, "a write was longer than the ring of the data log (engine/tests/data_log.rs)"),
-    (809_121_535, false, "the harness forgot the expansion of a volume that was offline after a reshape"),
-    (770_215_504, true, "the harness relied on a journal without its log after a stop during a resync"),
+    (
+        930_000_104,
+        true,
+        "a write was longer than the ring of the data log (engine/tests/data_log.rs)",
+    ),
+    (
+        809_121_535,
+        false,
+        "the harness forgot the expansion of a volume that was offline after a reshape",
+    ),
+    (
+        770_215_504,
+        true,
+        "the harness relied on a journal without its log after a stop during a resync",
+    ),
     (3_098_337_250, false, "the harness did not wait for a resync that waited for a rebuild"),
-    (3_098_337_500, false, "the harness missed a reshape: the only drive that recorded it was missing"),
+    (
+        3_098_337_500,
+        false,
+        "the harness missed a reshape: the only drive that recorded it was missing",
+    ),
     (3_429_043_434, true, "the harness waited for a reshape that no drive recorded"),
     (3_429_045_998, true, "the harness waited for a drive that was offline before a reshape"),
     (
@@ -68,15 +109,24 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
     (
         4_128_212_272,
         false,
-        "excluded blocks of a drive stayed excluded on its replacement (engine/tests/unkept_blocks.rs)",
+        "excluded blocks of a drive stayed excluded on its replacement \
+            (engine/tests/unkept_blocks.rs)",
     ),
-    (3_986_961_137, false, "waits for a stalled write polled every 50 us (engine, stripe/beside.rs)"),
+    (
+        3_986_961_137,
+        false,
+        "waits for a stalled write polled every 50 us (engine, stripe/beside.rs)",
+    ),
     (
         3_986_961_837,
         true,
         "saved reshape windows overwrote data of a returned drive (controller, arrays/members.rs)",
     ),
-    (2_903_177_147, false, "the harness took a stripe written in pieces to a small log for a single write"),
+    (
+        2_903_177_147,
+        false,
+        "the harness took a stripe written in pieces to a small log for a single write",
+    ),
     (
         2_992_205_197,
         false,
@@ -97,7 +147,11 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
         false,
         "the harness ignored that an interrupted order may have removed a drive (scene/tests.rs)",
     ),
-    (551_200_097, false, "the harness checked an order against a layout that was ordered meanwhile"),
+    (
+        551_200_097,
+        false,
+        "the harness checked an order against a layout that was ordered meanwhile",
+    ),
     (
         662_000_033,
         false,
@@ -111,18 +165,35 @@ const AS_DRAWN: [(u64, bool, &str); 32] = [
     (
         3_431_826_078,
         false,
-        "a paused rebuild continued on the new drive (engine/tests/tasks.rs, controller/tests/spares.rs)",
+        "a paused rebuild continued on the new drive (engine/tests/tasks.rs, \
+            controller/tests/spares.rs)",
     ),
     (3_431_828_515, true, "the harness did not accept stale parity during a reshape order"),
-    (4_119_937_836, false, "the harness did not expect an expansion of a volume that waited for its log"),
+    (
+        4_119_937_836,
+        false,
+        "the harness did not expect an expansion of a volume that waited for its log",
+    ),
     (
         3_141_592_743,
         true,
         "the harness forgot a slot's losses when its rebuilding drive was removed (scene/tests.rs)",
     ),
-    (1_529_089_642, false, "the harness waited for a check that had failed a drive with stuck blocks"),
-    (1_529_090_675, false, "accepted stale parity included a write to blocks that stayed punctured"),
-    (3_416_052_257, false, "a replacement that took its slot at once was not registered (probes.rs)"),
+    (
+        1_529_089_642,
+        false,
+        "the harness waited for a check that had failed a drive with stuck blocks",
+    ),
+    (
+        1_529_090_675,
+        false,
+        "accepted stale parity included a write to blocks that stayed punctured",
+    ),
+    (
+        3_416_052_257,
+        false,
+        "a replacement that took its slot at once was not registered (probes.rs)",
+    ),
     (
         1_543_625_028,
         false,
@@ -255,7 +326,8 @@ fn volumes_with_a_cache_that_lost_something_once_do_not_any_more() {
     // - Harness: a log device with unreadable blocks counted as a copy (800726); unreadable blocks
     //   of a drive were forgotten when a reshape to it was rolled back (3098336180).
     let drawn = Options { write_back: true, ..Options::default() };
-    for seed in [51_766_175, 800_726, 800_886, 801_773, 1_539_695_330, 1_816_322_254, 3_098_336_180] {
+    for seed in [51_766_175, 800_726, 800_886, 801_773, 1_539_695_330, 1_816_322_254, 3_098_336_180]
+    {
         passes(seed, &drawn);
     }
 }
@@ -272,7 +344,8 @@ fn seeds_that_failed_once_do_not_any_more() {
         if let Some(failed) = summary.failed.first() {
             panic!(
                 "{}\nearlier failure: {story}\n\
-                 replay it: torture --seed {seed} --neighbour never --log never --migrations never --trace",
+                 replay it: torture --seed {seed} --neighbour never --log never \
+                 --migrations never --trace",
                 failed.error
             );
         }
@@ -293,7 +366,10 @@ fn seeds_that_failed_with_a_cache_and_a_neighbour_pass() {
     let (never, always) = (Neighbour::Never, Neighbour::Always);
     for (seed, neighbour) in [(51, never), (91, never), (195, never), (161, always)] {
         let (migrations, log) = (Migrations::Never, Log::Never);
-        passes(seed, &Options { write_back: true, neighbour, log, migrations, ..Options::default() });
+        passes(
+            seed,
+            &Options { write_back: true, neighbour, log, migrations, ..Options::default() },
+        );
     }
 }
 
@@ -301,8 +377,8 @@ fn seeds_that_failed_with_a_cache_and_a_neighbour_pass() {
 /// - 1002: a stripe was moved in pieces while a drive was missing, with the parity of the old data
 ///   there.
 /// - 2056: a RAID 0 lost a drive while a window was saved: hosts waited endlessly.
-/// - 2128, 2167: overlapping writes had another order on a replacement; a volume with missing drives
-///   was listed with a future one.
+/// - 2128, 2167: overlapping writes had another order on a replacement; a volume with missing
+///   drives was listed with a future one.
 #[test]
 fn seeds_that_failed_in_a_reshape_pass() {
     if !is_long() {
@@ -331,7 +407,9 @@ fn seeds_that_failed_in_reshapes_of_two_volumes_pass() {
         levels: vec![Level::Raid0, Level::Raid5, Level::Raid6, Level::Raid10],
         ..Options::default()
     };
-    [900_001, 900_094, 900_130, 900_167, 900_206].into_iter().for_each(|seed| passes(seed, &options));
+    [900_001, 900_094, 900_130, 900_167, 900_206]
+        .into_iter()
+        .for_each(|seed| passes(seed, &options));
 }
 
 /// Seeds with drives that became larger that once failed:
@@ -344,7 +422,8 @@ fn seeds_that_failed_with_drives_that_became_larger_pass() {
     if !is_long() {
         return;
     }
-    let options = Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
+    let options =
+        Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
     [910_031, 910_120, 910_147, 910_296, 910_306, 920_117]
         .into_iter()
         .for_each(|seed| passes(seed, &options));

@@ -5,8 +5,8 @@ mod common;
 use common::{THREADS, assert_fine, is_long, least, seeds};
 use layout::Level;
 use torture::{
-    ErrorKind, Event, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Reads, Setup, Summary, Times,
-    run_all, shrink,
+    ErrorKind, Event, Larger, Lie, Log, Logged, Migrations, Neighbour, Options, Setup, Summary,
+    Times, run_all, shrink,
 };
 
 /// The events that no seed had on a level, although possible: seeds without events would prove
@@ -32,7 +32,10 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     assert_fine(&summary);
     let (tally, count) = (&summary.tally, summary.seeds);
     assert!(tally.ops >= count * 2000, "{tally:?}");
-    assert!(tally.inquests > count * 2 && tally.removals > count * 9 && tally.checks > count, "{tally:?}");
+    assert!(
+        tally.inquests > count * 2 && tally.removals > count * 9 && tally.checks > count,
+        "{tally:?}"
+    );
     let beside = &summary.neighbours;
     assert!(beside.volumes >= count / 7 && beside.ops >= beside.volumes * 100, "{beside:?}");
     if is_long() {
@@ -56,10 +59,19 @@ fn everything_happened(summary: &Summary) {
     assert!(beside.created > beside.volumes && beside.deleted >= 20, "{beside:?}");
     assert!(beside.recoveries >= beside.volumes && beside.checks >= beside.volumes, "{beside:?}");
     // Events of drives that only a neighbour uses.
-    for event in
-        [Event::Dies, Event::Vanishes, Event::WriteErrors, Event::TimesOut, Event::OperatorSetsWriteHole]
-    {
-        assert!(beside.of(event) >= 5, "{} happened {} times to neighbours", event.name(), beside.of(event));
+    for event in [
+        Event::Dies,
+        Event::Vanishes,
+        Event::WriteErrors,
+        Event::TimesOut,
+        Event::OperatorSetsWriteHole,
+    ] {
+        assert!(
+            beside.of(event) >= 5,
+            "{} happened {} times to neighbours",
+            event.name(),
+            beside.of(event)
+        );
     }
 }
 
@@ -67,8 +79,9 @@ fn everything_happened(summary: &Summary) {
 #[test]
 fn what_a_seed_draws_of_the_first_volume_is_the_same_with_a_neighbour() {
     let (migrations, larger) = (Migrations::Never, Larger::Never);
-    let drawn =
-        |seed, neighbour| Setup::draw(seed, &Options { neighbour, migrations, larger, ..Options::default() });
+    let drawn = |seed, neighbour| {
+        Setup::draw(seed, &Options { neighbour, migrations, larger, ..Options::default() })
+    };
     let mut count = 0;
     for seed in 0..300 {
         let alone = drawn(seed, Neighbour::Never);
@@ -103,8 +116,12 @@ fn a_cache_loses_nothing_but_what_was_not_flushed() {
 /// Writes acknowledged by a log device survive power cuts.
 #[test]
 fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
-    let options =
-        Options { write_back: true, logged: Logged::Always, log: Log::Always, ..Options::default() };
+    let options = Options {
+        write_back: true,
+        logged: Logged::Always,
+        log: Log::Always,
+        ..Options::default()
+    };
     let summary = run_all(seeds(90_000, 10, 30), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let logged: u64 = summary.levels.values().map(|tally| tally.logged).sum();
@@ -122,20 +139,26 @@ fn what_a_seed_draws_of_volumes_is_the_same_with_a_log() {
         assert!(without.log.is_none());
         let seldom = drawn(seed, Log::Drawn);
         assert!(seldom.log.is_none() || seldom.has_parity());
-        (count, with_parity) =
-            (count + usize::from(seldom.log.is_some()), with_parity + usize::from(seldom.has_parity()));
+        (count, with_parity) = (
+            count + usize::from(seldom.log.is_some()),
+            with_parity + usize::from(seldom.has_parity()),
+        );
         let mut with = drawn(seed, Log::Always);
         assert!(with.log.take().is_some());
         assert_eq!(format!("{with:?}"), format!("{without:?}"));
     }
-    assert!((with_parity / 6..with_parity / 3).contains(&count), "{count} of {with_parity} seeds have a log");
+    assert!(
+        (with_parity / 6..with_parity / 3).contains(&count),
+        "{count} of {with_parity} seeds have a log"
+    );
 }
 
 /// Known seeds draw the same with and without reshapes.
 #[test]
 fn what_a_seed_draws_of_volumes_is_the_same_with_migrations() {
     let larger = Larger::Never;
-    let drawn = |seed, migrations| Setup::draw(seed, &Options { migrations, larger, ..Options::default() });
+    let drawn =
+        |seed, migrations| Setup::draw(seed, &Options { migrations, larger, ..Options::default() });
     let (mut drawn_ways, mut all_ways) = (0, 0);
     for seed in 0..300 {
         let without = drawn(seed, Migrations::Never);
@@ -200,11 +223,15 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
 #[test]
 fn volumes_that_are_moved_again_and_again_come_to_less_in_the_end() {
     let larger = Larger::Never;
-    let options = Options { migrations: Migrations::AtOnce, write_back: true, larger, ..Options::default() };
+    let options =
+        Options { migrations: Migrations::AtOnce, write_back: true, larger, ..Options::default() };
     let summary = run_all(seeds(800_000, 10, 36), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (moved, down) = (summary.tally.moved, summary.tally.moved_down);
-    assert!(moved >= least(10) && down >= least(3), "{moved} done, {down} of them with the last byte first");
+    assert!(
+        moved >= least(10) && down >= least(3),
+        "{moved} done, {down} of them with the last byte first"
+    );
 }
 
 /// Levels that follow in most cases.
@@ -229,11 +256,15 @@ fn volumes_of_one_array_move_one_after_the_other() {
 /// Drives become larger during all other events.
 #[test]
 fn drives_that_become_larger_while_they_are_used_lose_nothing() {
-    let options = Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
+    let options =
+        Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
     let summary = run_all(seeds(910_000, 10, 40), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (larger, rescanned) = (summary.tally.larger, summary.tally.rescanned);
-    assert!(larger >= least(30) && rescanned >= least(30), "{larger} became larger, {rescanned} rescanned");
+    assert!(
+        larger >= least(30) && rescanned >= least(30),
+        "{larger} became larger, {rescanned} rescanned"
+    );
     let grown = summary.tally.grown + summary.neighbours.grown;
     assert!(grown >= least(2), "{grown} volumes expanded");
 }
@@ -241,8 +272,11 @@ fn drives_that_become_larger_while_they_are_used_lose_nothing() {
 /// Log devices are added, removed, fail and are missing.
 #[test]
 fn a_log_loses_nothing_but_what_it_may() {
-    let options =
-        Options { log: Log::Always, levels: vec![Level::Raid5, Level::Raid6], ..Options::default() };
+    let options = Options {
+        log: Log::Always,
+        levels: vec![Level::Raid5, Level::Raid6],
+        ..Options::default()
+    };
     let summary = run_all(seeds(0, 12, 30), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let tally = &summary.tally;
@@ -264,9 +298,11 @@ fn assert_noticed(lie: Lie) -> u64 {
         }
         // A drive that lost a label write looks like an older member; redundancy reported as synced
         // is not; a live record of the journal is missing.
-        ErrorKind::WrongState => ["are not used", "a check found", "did not start, without a cause"]
-            .into_iter()
-            .any(|said| context.contains(said)),
+        ErrorKind::WrongState => {
+            ["are not used", "a check found", "did not start, without a cause"]
+                .into_iter()
+                .any(|said| context.contains(said))
+        }
         _ => false,
     };
     assert!(noticed, "{}", failed.error);

@@ -173,7 +173,10 @@ mod tests {
         assert_eq!(set.iter().map(|d| d.0).collect::<Vec<_>>(), [0, 63, 64, 255]);
         assert_eq!(set.count(), DriveCount(4));
         assert!(set.contains(DriveIndex(64)) && !set.contains(DriveIndex(65)));
-        assert_eq!(set.without(DriveIndex(63)).minus(&DriveSet::first(DriveCount(1))).count(), DriveCount(2));
+        assert_eq!(
+            set.without(DriveIndex(63)).minus(&DriveSet::first(DriveCount(1))).count(),
+            DriveCount(2)
+        );
         assert!(DriveSet::EMPTY.is_empty() && !set.is_empty());
     }
 
@@ -182,9 +185,15 @@ mod tests {
         for count in 0..=MAX_DRIVES as u16 {
             let set = DriveSet::first(DriveCount(count));
             assert!(set.contains_first(DriveCount(count)), "{count}");
-            assert!(!set.contains_first(DriveCount(count + 1)) || count as usize == MAX_DRIVES, "{count}");
+            assert!(
+                !set.contains_first(DriveCount(count + 1)) || count as usize == MAX_DRIVES,
+                "{count}"
+            );
             for drive in DriveCount(count).indexes() {
-                assert!(!set.without(drive).contains_first(DriveCount(count)), "{count} without {drive}");
+                assert!(
+                    !set.without(drive).contains_first(DriveCount(count)),
+                    "{count} without {drive}"
+                );
             }
         }
     }

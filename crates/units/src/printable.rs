@@ -7,7 +7,8 @@ use std::borrow::Cow;
 /// (C0, DEL, C1), line and paragraph separators, direction marks.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The text on one line; unprintable characters are escaped as in JSON (`\n`, `\u001b`, `\u202e`).
@@ -53,7 +54,10 @@ mod tests {
 
     #[test]
     fn nothing_reaches_a_terminal_but_what_it_shows() {
-        assert_eq!(printable(HOSTILE), r"a\u001b[2J\u0007\r\nb\u202ec\u009b31m\u007f\u2028\u2066\td");
+        assert_eq!(
+            printable(HOSTILE),
+            r"a\u001b[2J\u0007\r\nb\u202ec\u009b31m\u007f\u2028\u2066\td"
+        );
         assert_eq!(
             printable_lines(HOSTILE),
             "a\\u001b[2J\\u0007\\r\nb\\u202ec\\u009b31m\\u007f\\u2028\\u2066\td"
@@ -65,10 +69,15 @@ mod tests {
 
     #[test]
     fn every_control_and_every_mark_of_direction_is_unprintable() {
-        let all = (0..=0x1f).chain(0x7f..=0x9f).chain([0x61c, 0x200e, 0x200f]).chain(0x2028..=0x202e);
+        let all =
+            (0..=0x1f).chain(0x7f..=0x9f).chain([0x61c, 0x200e, 0x200f]).chain(0x2028..=0x202e);
         for c in all.chain(0x2066..=0x2069).filter_map(char::from_u32) {
             let text = printable(&c.to_string()).into_owned();
-            assert!(is_unprintable(c) && text.starts_with('\\') && text.is_ascii(), "{:x}", u32::from(c));
+            assert!(
+                is_unprintable(c) && text.starts_with('\\') && text.is_ascii(),
+                "{:x}",
+                u32::from(c)
+            );
         }
         for c in [' ', '~', '\u{a0}', '\u{200b}', '\u{200d}', '\u{202f}', '\u{2065}', '\u{206a}'] {
             assert!(!is_unprintable(c), "{:x}", u32::from(c));

@@ -55,14 +55,16 @@ impl StripSize {
     pub fn new(bytes: ByteCount) -> Result<StripSize, ParseSizeError> {
         if !bytes.0.is_power_of_two() {
             return Err(ParseSizeError::new(format!(
-                "a strip of {bytes} ({} bytes) is not a power of two; choose one from 4K to 1M, such as 64K",
+                "a strip of {bytes} ({} bytes) is not a power of two; choose one from 4K to 1M, \
+                    such as 64K",
                 bytes.0
             )));
         }
         let strip = StripSize { shift: bytes.0.trailing_zeros() as u8 };
         if strip < StripSize::MIN || strip > StripSize::MAX {
             return Err(ParseSizeError::new(format!(
-                "a strip of {bytes} is out of range; choose a power of two from 4K to 1M, such as 64K"
+                "a strip of {bytes} is out of range; choose a power of two from 4K to 1M, such as \
+                    64K"
             )));
         }
         Ok(strip)

@@ -27,7 +27,8 @@ const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 fn parse_bytes(text: &str) -> Result<u64, ParseSizeError> {
     let wrong = || {
         ParseSizeError(format!(
-            "'{text}' is not a size; expected a whole number with an optional suffix K, M, G, T or P (binary: 1K = 1024), such as 64K"
+            "'{text}' is not a size; expected a whole number with an optional suffix K, M, G, T or \
+                P (binary: 1K = 1024), such as 64K"
         ))
     };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -43,7 +44,12 @@ fn parse_bytes(text: &str) -> Result<u64, ParseSizeError> {
         "P" => 50,
         _ => return Err(wrong()),
     };
-    number.checked_mul(1 << shift).ok_or_else(|| ParseSizeError(format!("'{text}' is more than 2^64 bytes")))
+    number.checked_mul(1 << shift).ok_or_else(|| {
+        ParseSizeError(format!(
+            "'{text}' is more than \
+        2^64 bytes"
+        ))
+    })
 }
 
 impl FromStr for ByteCount {
@@ -119,7 +125,8 @@ pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
-/// Text in lines of at most `width` columns, broken between words. A longer word has a line of its own.
+/// Text in lines of at most `width` columns, broken between words. A longer word has a line of its
+/// own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -154,9 +161,14 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_binary() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("64K", 65536), ("64k", 65536), ("1MiB", 1 << 20), ("2GB", 2 << 30)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("64K", 65536),
+            ("64k", 65536),
+            ("1MiB", 1 << 20),
+            ("2GB", 2 << 30),
+        ] {
             assert_eq!(text.parse::<ByteCount>().unwrap(), ByteCount(bytes), "{text}");
         }
         for wrong in ["", "K", "64X", "-1", "1.5G", "64KK", "99999999P", "1BB"] {
@@ -166,9 +178,13 @@ mod tests {
 
     #[test]
     fn sizes_are_written_for_people() {
-        for (bytes, text) in
-            [(0, "0 B"), (512, "512 B"), (65536, "64 KiB"), (3 << 29, "1536 MiB"), (1 << 40, "1 TiB")]
-        {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (512, "512 B"),
+            (65536, "64 KiB"),
+            (3 << 29, "1536 MiB"),
+            (1 << 40, "1 TiB"),
+        ] {
             assert_eq!(ByteCount(bytes).to_string(), text);
         }
         assert_eq!(ByteCount(1_000_000_007).to_string(), "953.67 MiB");

@@ -169,12 +169,12 @@ impl VolumeState {
                 slot.into_iter().for_each(|slot| slot.excluded = BlockList::NONE);
             }
             Change::ReplacementBegan { slot, left } => {
-                let left = self.own(left);
-                self.set_replacement(*slot, Some(left));
+                self.set_replacement(*slot, Some(self.own(left)));
             }
             Change::ReplacementEnded { slot } => self.set_replacement(*slot, None),
             Change::Copied { slot, regions } => {
-                let left = self.slots.get_mut(slot.as_usize()).and_then(|slot| slot.replacement.as_mut());
+                let left =
+                    self.slots.get_mut(slot.as_usize()).and_then(|slot| slot.replacement.as_mut());
                 left.into_iter().for_each(|left| left.remove_all(regions));
             }
             Change::Current { slot, regions } => {
@@ -224,7 +224,10 @@ impl VolumeState {
     }
 
     fn change_blocks(&mut self, change: &Change, slot: DriveIndex, ranges: &[ByteRange]) {
-        let Some(SlotState { punctured, excluded, .. }) = self.slots.get_mut(slot.as_usize()) else { return };
+        let Some(SlotState { punctured, excluded, .. }) = self.slots.get_mut(slot.as_usize())
+        else {
+            return;
+        };
         for range in ranges {
             match change {
                 Change::Punctured { .. } => punctured.insert(*range),

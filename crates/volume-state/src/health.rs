@@ -106,6 +106,8 @@ impl VolumeState {
         let region = regions.region_of(stripe);
         self.forced.contains(region)
             && (overlay.is_settled(region, stripe)
-                || self.missing_by_force(regions, stripe, readable).is_some_and(|missing| missing > 0))
+                || self
+                    .missing_by_force(regions, stripe, readable)
+                    .is_some_and(|missing| missing > 0))
     }
 }

@@ -153,7 +153,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_of_bits_is_a_set(one in prop::collection::btree_set(0u64..300, 0..40), two in prop::collection::btree_set(0u64..300, 0..40)) {
+        fn a_set_of_bits_is_a_set(
+            one in prop::collection::btree_set(0u64..300, 0..40),
+            two in prop::collection::btree_set(0u64..300, 0..40),
+        ) {
             let mut set: StripeSet = one.iter().copied().collect();
             set.insert_all(&two.iter().copied().collect());
             let both: BTreeSet<u64> = one.union(&two).copied().collect();

@@ -87,10 +87,14 @@ impl BlockList {
     /// Removes a range.
     pub fn remove(&mut self, range: ByteRange) {
         let touched = if range.is_empty() { &[] } else { self.overlapping(range) };
-        let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else { return };
+        let (Some(low), Some(high)) = (touched.first().copied(), touched.last().copied()) else {
+            return;
+        };
         let first = self.ranges.partition_point(|listed| listed.end() <= range.start);
         let count = touched.len();
-        let part = |start: ByteOffset, end: ByteOffset| (start < end).then(|| ByteRange::from_to(start, end));
+        let part = |start: ByteOffset, end: ByteOffset| {
+            (start < end).then(|| ByteRange::from_to(start, end))
+        };
         let kept = [part(low.start, range.start), part(range.end(), high.end())];
         self.ranges.splice(first..first + count, kept.into_iter().flatten());
     }
@@ -117,7 +121,8 @@ mod tests {
                     false => table.remove(range(start, len)),
                 }
                 model[start as usize..(start + len) as usize].fill(listed);
-                prop_assert_eq!(table.bytes().0, model.iter().filter(|listed| **listed).count() as u64);
+                let bytes = model.iter().filter(|listed| **listed).count() as u64;
+                prop_assert_eq!(table.bytes().0, bytes);
                 prop_assert!(table.ranges().windows(2).all(|pair| pair[0].end() < pair[1].start));
                 for start in 0..70 {
                     let look = range(start, 5);

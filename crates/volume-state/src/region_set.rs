@@ -152,7 +152,9 @@ impl RegionSet {
 
 impl FromIterator<RegionIndex> for RegionSet {
     fn from_iter<I: IntoIterator<Item = RegionIndex>>(regions: I) -> RegionSet {
-        RegionSet::from_runs(regions.into_iter().map(|region| [region.0, region.0.saturating_add(1)]))
+        RegionSet::from_runs(
+            regions.into_iter().map(|region| [region.0, region.0.saturating_add(1)]),
+        )
     }
 }
 
@@ -180,7 +182,9 @@ mod tests {
             one in prop::collection::vec((0u32..40, 1u32..9), 0..9),
             two in prop::collection::vec((0u32..40, 1u32..9), 0..9),
         ) {
-            let set = |runs: Vec<(u32, u32)>| RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, at + len]));
+            let set = |runs: Vec<(u32, u32)>| {
+                RegionSet::from_runs(runs.into_iter().map(|(at, len)| [at, at + len]))
+            };
             let (one, two) = (set(one), set(two));
             let both: RegionSet = one.iter().filter(|region| two.contains(*region)).collect();
             prop_assert_eq!(one.intersection(&two), both);
@@ -188,7 +192,9 @@ mod tests {
 
         /// Adding and removing runs and single regions equals the same operations on a plain set.
         #[test]
-        fn a_set_of_runs_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..40, 1u32..9), 0..60)) {
+        fn a_set_of_runs_is_a_set(
+            steps in prop::collection::vec((any::<bool>(), 0u32..40, 1u32..9), 0..60),
+        ) {
             let (mut set, mut model) = (RegionSet::EMPTY, BTreeSet::new());
             for (put_in, start, len) in steps {
                 let run = RegionSet::from_runs([[start, start + len]]);
@@ -201,7 +207,8 @@ mod tests {
                 }
                 prop_assert!(set.iter().map(|region| region.0).eq(model.iter().copied()));
                 prop_assert!(set.runs().iter().all(|run| run[0] < run[1]));
-                prop_assert!(set.runs().windows(2).all(|pair| pair[0][1] < pair[1][0]), "{:?}", set);
+                let mut pairs = set.runs().windows(2);
+                prop_assert!(pairs.all(|pair| pair[0][1] < pair[1][0]), "{:?}", set);
                 prop_assert_eq!(set.len() as usize, model.len());
                 for region in 0..50 {
                     prop_assert_eq!(set.contains(RegionIndex(region)), model.contains(&region));

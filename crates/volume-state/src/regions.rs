@@ -86,7 +86,8 @@ mod tests {
     use units::{ByteCount, DriveCount, StripSize};
 
     fn geometry(drives: u16, member: u64) -> Geometry {
-        Geometry::new(Level::Raid5, DriveCount(drives), StripSize::KIB_64, ByteCount(member)).unwrap()
+        Geometry::new(Level::Raid5, DriveCount(drives), StripSize::KIB_64, ByteCount(member))
+            .unwrap()
     }
 
     #[test]

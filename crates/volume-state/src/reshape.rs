@@ -134,14 +134,16 @@ impl Reshape {
         let (old, new) = (Row::of(&from), Row::of(&to));
         if [&from, &to].iter().any(|of| of.mirror_arrangement() == Some(MirrorArrangement::Far)) {
             return Err(
-                "the copies of a far layout are in two parts of each drive: these cannot be moved in order"
+                "the copies of a far layout are in two parts of each drive: these cannot be moved \
+                    in order"
                     .into(),
             );
         }
         if bytes > to.capacity() || bytes > from.capacity() {
             return Err(format!("{bytes} do not fit: the new layout has {}", to.capacity()));
         }
-        let is_down = u128::from(new.data) * u128::from(old.len) < u128::from(old.data) * u128::from(new.len);
+        let is_down =
+            u128::from(new.data) * u128::from(old.len) < u128::from(old.data) * u128::from(new.len);
         let unit = Reshape::least_save(&from, &to);
         if unit > save {
             return Err(format!(
@@ -206,7 +208,11 @@ impl Reshape {
     /// Bytes moved before a window.
     pub fn before(&self, window: &Window) -> ByteCount {
         let ByteRange { start, .. } = window.bytes;
-        if self.is_down { ByteCount(self.bytes.0 - window.bytes.end().0) } else { ByteCount(start.0) }
+        if self.is_down {
+            ByteCount(self.bytes.0 - window.bytes.end().0)
+        } else {
+            ByteCount(start.0)
+        }
     }
 
     /// Bytes moved with a window.

@@ -37,7 +37,9 @@ struct PartRisk {
 impl PartRisk {
     fn survives(&self, more: &DriveSet) -> bool {
         let lost = self.missed.union(more).intersection(&DriveSet::first(self.geometry.drives()));
-        !self.has_lost && self.alone.intersection(more).is_empty() && self.geometry.survives_set(&lost)
+        !self.has_lost
+            && self.alone.intersection(more).is_empty()
+            && self.geometry.survives_set(&lost)
     }
 
     /// The number of places where the loss of these drives costs data: regions and excluded runs.
@@ -98,7 +100,8 @@ impl Tolerance {
         }
         let drives = self.risks.iter().map(|risk| risk.geometry.drives().0).max().unwrap_or(0);
         let overlap = self.risks.iter().any(|risk| risk.geometry.level() == Level::Raid1e);
-        let missed = self.risks.iter().fold(DriveSet::EMPTY, |missed, risk| missed.union(&risk.missed));
+        let missed =
+            self.risks.iter().fold(DriveSet::EMPTY, |missed, risk| missed.union(&risk.missed));
         let from = |start: u16| {
             let mut lost = DriveSet::EMPTY;
             for drive in (start..drives).chain(0..start).map(DriveIndex) {
@@ -131,11 +134,13 @@ impl VolumeState {
                 risk.excluded_in += blocks.ranges().len() as u32;
                 // Untrusted redundancy cannot recover excluded blocks.
                 let exposed = self.exposed(slot, doubtful.clone());
-                risk.has_lost |= exposed.iter().any(|region| blocks.overlaps(regions.place_of(region)));
+                risk.has_lost |=
+                    exposed.iter().any(|region| blocks.overlaps(regions.place_of(region)));
             }
         }
         let in_service = self.in_service.minus(failing);
-        let with_data = if doubtful.is_empty() { DriveSet::EMPTY } else { drives_with_data(regions) };
+        let with_data =
+            if doubtful.is_empty() { DriveSet::EMPTY } else { drives_with_data(regions) };
         for slot in with_data.iter() {
             let exposed = self.exposed(slot, doubtful.clone());
             let stale = &self.slots[slot.as_usize()].stale;
@@ -195,5 +200,8 @@ fn drives_with_data(regions: &Regions) -> DriveSet {
     let turn = u64::from(geometry.stripes_per_row()) * u64::from(geometry.drives_per_span().0);
     let stripes = (0..geometry.stripes().0.min(turn)).map(StripeIndex);
     let cells = stripes.flat_map(|stripe| geometry.stripe_map(stripe).cells());
-    cells.filter(|(_, role)| matches!(role, Role::Data { .. })).map(|(cell, _)| cell.drive).collect()
+    cells
+        .filter(|(_, role)| matches!(role, Role::Data { .. }))
+        .map(|(cell, _)| cell.drive)
+        .collect()
 }

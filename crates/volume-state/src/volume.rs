@@ -193,7 +193,9 @@ impl VolumeState {
 
     /// Whether every stripe is initialised.
     pub fn is_initialised(&self) -> bool {
-        self.initialisation.as_ref().is_none_or(|partly| self.unwritten.is_empty() && partly.has_no_partial())
+        self.initialisation
+            .as_ref()
+            .is_none_or(|partly| self.unwritten.is_empty() && partly.has_no_partial())
     }
 
     /// Whether every stripe of a region is initialised.
@@ -209,7 +211,8 @@ impl VolumeState {
         let Some(partly) = &self.initialisation else { return true };
         let region = regions.region_of(stripe);
         let nth = || stripe.0 - regions.stripes_of(region).start;
-        !self.is_unwritten(region) && partly.stripes_in(region).is_none_or(|stripes| stripes.contains(nth()))
+        !self.is_unwritten(region)
+            && partly.stripes_in(region).is_none_or(|stripes| stripes.contains(nth()))
     }
 
     /// The initialised stripes of a partly initialised region.
@@ -229,7 +232,10 @@ impl VolumeState {
 
     /// The drive whose cells of a region are in the distributed spare.
     pub fn relocated_in(&self, region: RegionIndex) -> Option<DriveIndex> {
-        self.relocated.as_ref().filter(|moved| moved.regions.contains(region)).map(|moved| moved.slot)
+        self.relocated
+            .as_ref()
+            .filter(|moved| moved.regions.contains(region))
+            .map(|moved| moved.slot)
     }
 
     /// Counts the changes that may change a plan. A plan of an earlier revision is made again
@@ -273,13 +279,15 @@ impl VolumeState {
         slot: DriveIndex,
         range: ByteRange,
     ) -> impl Iterator<Item = ByteRange> + '_ {
-        let table = self.summary.punctured.contains(slot).then(|| &self.slots[slot.as_usize()].punctured);
+        let table =
+            self.summary.punctured.contains(slot).then(|| &self.slots[slot.as_usize()].punctured);
         table.into_iter().flat_map(move |table| table.within(range))
     }
 
     /// Whether blocks of a range of a slot's part of the volume are punctured.
     pub fn is_punctured(&self, slot: DriveIndex, range: ByteRange) -> bool {
-        self.summary.punctured.contains(slot) && self.slots[slot.as_usize()].punctured.overlaps(range)
+        self.summary.punctured.contains(slot)
+            && self.slots[slot.as_usize()].punctured.overlaps(range)
     }
 
     /// Slots that have excluded blocks.
@@ -293,7 +301,8 @@ impl VolumeState {
         slot: DriveIndex,
         range: ByteRange,
     ) -> impl Iterator<Item = ByteRange> + '_ {
-        let table = self.summary.excluded.contains(slot).then(|| &self.slots[slot.as_usize()].excluded);
+        let table =
+            self.summary.excluded.contains(slot).then(|| &self.slots[slot.as_usize()].excluded);
         table.into_iter().flat_map(move |table| table.within(range))
     }
 
@@ -334,7 +343,8 @@ impl VolumeState {
             && self.relocated_in(region).is_none()
             && (punctured.is_empty() && excluded.is_empty() || {
                 let place = place();
-                let is_listed = |slot| self.is_punctured(slot, place) || self.is_excluded(slot, place);
+                let is_listed =
+                    |slot| self.is_punctured(slot, place) || self.is_excluded(slot, place);
                 !punctured.union(&excluded).iter().any(is_listed)
             })
     }
@@ -358,10 +368,13 @@ impl VolumeState {
     /// The first violated invariant: a programming error, not a drive fault.
     pub fn check(&self) -> Result<(), String> {
         let sets = [&self.unsynced, &self.marked, &self.unwritten, &self.forced.regions];
-        let of_slots =
-            self.slots.iter().flat_map(|slot| std::iter::once(&slot.stale).chain(&slot.replacement));
+        let of_slots = self
+            .slots
+            .iter()
+            .flat_map(|slot| std::iter::once(&slot.stale).chain(&slot.replacement));
         let moved = self.relocated.iter().map(|moved| &moved.regions);
-        let ends = sets.into_iter().chain(of_slots).chain(moved).chain(&self.forced.missing).map(end);
+        let ends =
+            sets.into_iter().chain(of_slots).chain(moved).chain(&self.forced.missing).map(end);
         let ends = ends.chain(self.initialisation.as_ref().map(Initialisation::end));
         let mut partial = self.initialisation.iter().flat_map(Initialisation::partial);
         let checks = [

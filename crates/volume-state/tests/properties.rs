@@ -3,14 +3,17 @@
 use layout::{Geometry, Level};
 use proptest::prelude::*;
 use std::ops::Range;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex,
+};
 use volume_state::{Change, Nothing, RegionIndex, RegionSet, Regions, StripeSet, VolumeState};
 
 const LEVELS: [Level; 5] = [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid5ee, Level::Raid6];
 
 fn regions_of(level: Level) -> Regions {
     let drives = if level == Level::Raid1 { 2 } else { 5 };
-    let geometry = Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount(256 << 20)).unwrap();
+    let geometry =
+        Geometry::new(level, DriveCount(drives), StripSize::KIB_64, ByteCount(256 << 20)).unwrap();
     Regions::of(&geometry)
 }
 
@@ -30,8 +33,8 @@ fn slots() -> impl Strategy<Value = DriveSet> {
 }
 
 fn ranges() -> impl Strategy<Value = Vec<ByteRange>> {
-    let range =
-        (0u64..64, 1u64..8).prop_map(|(at, len)| ByteRange::new(ByteOffset(at * 512), ByteCount(len * 512)));
+    let range = (0u64..64, 1u64..8)
+        .prop_map(|(at, len)| ByteRange::new(ByteOffset(at * 512), ByteCount(len * 512)));
     prop::collection::vec(range, 0..3)
 }
 
@@ -85,7 +88,8 @@ fn change() -> impl Strategy<Value = Change> {
 /// Equality without the revision.
 fn same(one: &VolumeState, other: &VolumeState) -> bool {
     let questions = |state: &VolumeState| {
-        let slots: Vec<_> = state.drives().indexes().map(|slot| state.slot(slot).cloned()).collect();
+        let slots: Vec<_> =
+            state.drives().indexes().map(|slot| state.slot(slot).cloned()).collect();
         let sets = [state.unsynced(), state.marked(), state.unwritten()].map(RegionSet::clone);
         let initialisation = state.initialisation().cloned();
         (
@@ -121,7 +125,8 @@ proptest! {
             prop_assert_eq!(state.check(), Ok(()), "{:?}", change);
             for region in (0..18).map(RegionIndex) {
                 let Range { start, end } = regions.stripes_of(region);
-                let all = (start..end).all(|stripe| state.is_stripe_initialised(&regions, StripeIndex(stripe)));
+                let mut stripes = (start..end).map(StripeIndex);
+                let all = stripes.all(|stripe| state.is_stripe_initialised(&regions, stripe));
                 prop_assert!(all || !state.is_region_initialised(region));
                 let is_by_stripe = state.initialisation().is_some();
                 prop_assert!(is_by_stripe || all, "nothing is initialised by stripe");
@@ -166,7 +171,8 @@ proptest! {
                 let current = state.in_service().contains(slot)
                     && !state.slot(slot).is_some_and(|slot| slot.stale().contains(region));
                 prop_assert_eq!(health.writable.contains(slot), current);
-                prop_assert_eq!(health.readable.contains(slot), current && !unreadable.contains(slot));
+                let readable = current && !unreadable.contains(slot);
+                prop_assert_eq!(health.readable.contains(slot), readable);
             }
             let listed = state.relocated().filter(|moved| moved.regions.contains(region));
             prop_assert_eq!(health.relocated, listed.map(|moved| moved.slot));
@@ -209,7 +215,10 @@ fn a_log_does_not_speak_of_a_write_that_came_after_it() {
     state.apply(&Change::Unsynced(run(2, 3)));
     assert!(!state.forced().contains(RegionIndex(2)), "an interrupted region is not forced");
     state.apply(&Change::Forced(run(2, 3)));
-    assert!(state.forced().is_about(missing, RegionIndex(2)), "the acceptance covers the missing drive");
+    assert!(
+        state.forced().is_about(missing, RegionIndex(2)),
+        "the acceptance covers the missing drive"
+    );
     assert!(!state.forced().is_about(later, RegionIndex(2)), "and no other");
     assert!(
         state.forced().is_about(later, RegionIndex(1)),

@@ -3,14 +3,18 @@
 use layout::{Geometry, Level, ParityArrangement, Shape, Survives};
 use plan::{CopyChoice, Plan, Request, plan_into};
 use proptest::prelude::*;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize, StripeIndex,
+};
 use volume_state::{Change, RegionIndex, RegionSet, Regions, VolumeState};
 
 const MEMBER: ByteCount = ByteCount(96 << 20);
 
 /// Small arrays of every kind.
 fn geometries() -> Vec<Geometry> {
-    let of = |level, drives| Geometry::new(level, DriveCount(drives), StripSize::KIB_256, MEMBER).unwrap();
+    let of = |level, drives| {
+        Geometry::new(level, DriveCount(drives), StripSize::KIB_256, MEMBER).unwrap()
+    };
     let mut all: Vec<Geometry> = [
         (Level::Jbod, 1),
         (Level::Raid0, 3),
@@ -30,8 +34,10 @@ fn geometries() -> Vec<Geometry> {
     .map(|(level, drives)| of(level, drives))
     .into();
     // Linux md arrays may have all parity on one drive.
-    let shape =
-        Shape { parity: Some(ParityArrangement::ParityFirst), ..Shape::new(Level::Raid5, DriveCount(4)) };
+    let shape = Shape {
+        parity: Some(ParityArrangement::ParityFirst),
+        ..Shape::new(Level::Raid5, DriveCount(4))
+    };
     all.push(shape.geometry(StripSize::KIB_256, MEMBER).unwrap());
     all
 }
@@ -47,15 +53,18 @@ fn is_readable(state: &VolumeState, regions: &Regions) -> bool {
     let range = ByteRange::new(ByteOffset::ZERO, geometry.stripe_bytes());
     let read = Request::Read { range, prefer: CopyChoice::FIRST, split: false };
     let turn = u64::from(geometry.stripes_per_row()) * u64::from(2 * geometry.drives().0);
-    (0..regions.count).map(RegionIndex).filter(|region| !state.is_unwritten(*region)).all(|region| {
-        let stripes = regions.stripes_of(region);
-        let mut stripes = stripes.start..stripes.end.min(geometry.stripes().0).min(stripes.start + turn);
-        stripes.all(|stripe| {
-            let stripe = StripeIndex(stripe);
-            let health = state.planned_health(regions, stripe);
-            plan_into(&mut plan, geometry, stripe, read, &health).is_ok()
-        })
-    })
+    (0..regions.count).map(RegionIndex).filter(|region| !state.is_unwritten(*region)).all(
+        |region| {
+            let stripes = regions.stripes_of(region);
+            let mut stripes =
+                stripes.start..stripes.end.min(geometry.stripes().0).min(stripes.start + turn);
+            stripes.all(|stripe| {
+                let stripe = StripeIndex(stripe);
+                let health = state.planned_health(regions, stripe);
+                plan_into(&mut plan, geometry, stripe, read, &health).is_ok()
+            })
+        },
+    )
 }
 
 /// Whether nothing is lost when these drives fail as well, and the volume stays online.
@@ -70,12 +79,14 @@ fn by_every_set(state: &VolumeState, regions: &Regions) -> (Survives, Vec<(Drive
     let count = state.drives().0;
     let all: Vec<DriveSet> = (0..1_u32 << count).map(drives).collect();
     let in_service = all.iter().filter(|set| set.minus(&state.in_service()).is_empty());
-    let sets: Vec<(DriveSet, bool)> = in_service.map(|set| (*set, survives(state, regions, set))).collect();
+    let sets: Vec<(DriveSet, bool)> =
+        in_service.map(|set| (*set, survives(state, regions, set))).collect();
     let size = |set: &DriveSet| set.count().0;
     let fatal = sets.iter().filter(|(_, survives)| !survives).map(|(set, _)| size(set)).min();
     let at_least = fatal.unwrap_or(count + 1).saturating_sub(1);
     let missed = state.missed(&DriveSet::EMPTY);
-    let lucky = sets.iter().filter(|(set, survives)| *survives && set.intersection(&missed).is_empty());
+    let lucky =
+        sets.iter().filter(|(set, survives)| *survives && set.intersection(&missed).is_empty());
     let at_most = lucky.map(|(set, _)| size(set)).max().unwrap_or(0).max(at_least);
     (Survives { at_least: DriveCount(at_least), at_most: DriveCount(at_most) }, sets)
 }
@@ -101,7 +112,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => regions().prop_map(Change::Unsynced),
         2 => regions().prop_map(Change::Forced),
         1 => regions().prop_map(Change::ForcedByLog),
-        2 => (slot(), regions()).prop_map(|(slot, regions)| Change::Moved { slot, regions, to_spare: true }),
+        2 => (slot(), regions())
+            .prop_map(|(slot, regions)| Change::Moved { slot, regions, to_spare: true }),
     ]
 }
 
@@ -246,7 +258,10 @@ fn a_drive_that_did_not_keep_a_block_counts_as_missed() {
         state.apply(&excluded);
         assert_eq!(more(&state, &regions), expected, "{level}");
         let tolerance = state.tolerance(&regions, &DriveSet::EMPTY);
-        assert!(tolerance.survives(&DriveSet::EMPTY.with(DriveIndex(1))), "{level}: that drive itself");
+        assert!(
+            tolerance.survives(&DriveSet::EMPTY.with(DriveIndex(1))),
+            "{level}: that drive itself"
+        );
     }
 }
 
@@ -267,7 +282,8 @@ fn what_is_lost_already_is_not_lost_again() {
     assert!(tolerance.costs(&one(2)) > 0);
     // Excluded blocks are also punctured: redundancy needs no drive for them.
     let ranges = vec![ByteRange::new(ByteOffset::ZERO, ByteCount(4096))];
-    for (level, drives, whole) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)] {
+    for (level, drives, whole) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 2), (Level::Raid1, 3, 2)]
+    {
         let (regions, mut state) = raid(level, drives);
         state.apply(&Change::Punctured { slot: DriveIndex(0), ranges: ranges.clone() });
         state.apply(&Change::Excluded { slot: DriveIndex(0), ranges: ranges.clone() });

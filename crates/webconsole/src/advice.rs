@@ -103,11 +103,16 @@ pub(crate) fn which(drive: &DriveInfo) -> String {
     };
     let slot = self::place(drive).map(|place| format!("slot {place}"));
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}"));
-    let parts: Vec<String> = [place, slot, drive.model.clone(), serial].into_iter().flatten().collect();
+    let parts: Vec<String> =
+        [place, slot, drive.model.clone(), serial].into_iter().flatten().collect();
     match parts.is_empty() {
         true => "Neither location nor serial number is known".to_owned(),
         false => parts.join(" · "),
     }
+}
+
+fn other_ready_spares(world: &World, drive: &DriveInfo) -> usize {
+    world.spares.iter().filter(|spare| spare.ready && spare.drive != drive.name).count()
 }
 
 /// Whether the drive can be removed.
@@ -132,10 +137,13 @@ pub(crate) fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) ->
             };
         }
         DriveState::Foreign => {
-            return "Only if its array on another system does not need it. Run 'softroc foreign list'."
+            return "Only if its array on another system does not need it. Run 'softroc foreign \
+                list'."
                 .to_owned();
         }
-        DriveState::Failed if drive.volumes.is_empty() => return "Yes: no volume uses it.".to_owned(),
+        DriveState::Failed if drive.volumes.is_empty() => {
+            return "Yes: no volume uses it.".to_owned();
+        }
         state if is_out(state) => {
             return match stopped {
                 Some(volume) => {
@@ -144,9 +152,11 @@ pub(crate) fn pull(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) ->
                 None => "Yes: its volumes run without it.".to_owned(),
             };
         }
-        DriveState::Log => return "No: it holds journals of volumes. Run 'softroc log list'.".to_owned(),
+        DriveState::Log => {
+            return "No: it holds journals of volumes. Run 'softroc log list'.".to_owned();
+        }
         DriveState::Spare => {
-            let ready = world.spares.iter().filter(|spare| spare.ready && spare.drive != drive.name).count();
+            let ready = other_ready_spares(world, drive);
             return format!("Yes, but only {} would remain.", counted(ready, "hot spare"));
         }
         DriveState::Rebuilding | DriveState::Filling => {
@@ -174,8 +184,10 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
     }
     // A drive whose slot was taken by another belongs to no volume; a degraded volume may be its
     // former one.
-    let degraded = || world.volumes.iter().filter(|volume| volume.state == VolumeState::Degraded).collect();
-    let concerned: Vec<&VolumeInfo> = if volumes.is_empty() { degraded() } else { volumes.to_vec() };
+    let degraded =
+        || world.volumes.iter().filter(|volume| volume.state == VolumeState::Degraded).collect();
+    let concerned: Vec<&VolumeInfo> =
+        if volumes.is_empty() { degraded() } else { volumes.to_vec() };
     if concerned.is_empty() {
         return "Already: no volume needs this drive.".to_owned();
     }
@@ -194,8 +206,9 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
                 | TaskKind::Replace
                 | TaskKind::Copyback
         );
-        let is_of =
-            |volume: &VolumeInfo| task.volume.as_ref().is_some_and(|of| volume.array_volumes.contains(of));
+        let is_of = |volume: &VolumeInfo| {
+            task.volume.as_ref().is_some_and(|of| volume.array_volumes.contains(of))
+        };
         is_fill && !task.state.is_over() && concerned.iter().any(|volume| is_of(volume))
     };
     match world.tasks.iter().find(fills) {
@@ -215,12 +228,15 @@ fn safe(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
             "After an operator resumes it and its stale regions are rebuilt.".to_owned()
         }
         None if drive.state == DriveState::Suspended => {
-            "When it responds again and its stale regions are rebuilt, or after its replacement.".to_owned()
+            "When it responds again and its stale regions are rebuilt, or after its replacement."
+                .to_owned()
         }
         None if matches!(drive.state, DriveState::Offline | DriveState::Stale) => {
             "When it is online and rebuilt, or replaced.".to_owned()
         }
-        None => "When a new drive has replaced it and is rebuilt. No rebuild is running.".to_owned(),
+        None => {
+            "When a new drive has replaced it and is rebuilt. No rebuild is running.".to_owned()
+        }
     }
 }
 
@@ -230,8 +246,11 @@ fn cost(drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
         return "Unknown.".to_owned();
     }
     let lost: u64 = volumes.iter().map(|volume| volume.lost_bytes).sum();
-    let stopped: Vec<&str> =
-        volumes.iter().filter(|volume| !volume.state.serves()).map(|volume| volume.name.as_str()).collect();
+    let stopped: Vec<&str> = volumes
+        .iter()
+        .filter(|volume| !volume.state.serves())
+        .map(|volume| volume.name.as_str())
+        .collect();
     let reads = if is_out(drive.state) && !volumes.is_empty() {
         " Reads recompute its data from the other drives."
     } else {
@@ -246,8 +265,10 @@ fn cost(drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
 
 /// The requirements for a replacement drive.
 fn buy(world: &World, drive: &DriveInfo, volumes: &[&VolumeInfo]) -> String {
-    let needs =
-        world.coverage.iter().find(|array| volumes.iter().any(|volume| array.volumes.contains(&volume.name)));
+    let needs = world
+        .coverage
+        .iter()
+        .find(|array| volumes.iter().any(|volume| array.volumes.contains(&volume.name)));
     let (least, rotates) = match needs {
         Some(array) => (Some(array.needs_bytes), array.needs_rotational),
         None => (drive.size_bytes, Some(drive.rotational)),

@@ -139,7 +139,12 @@ fn standing(stage: &Stage) -> (Badge<Standing>, Option<String>) {
 }
 
 /// `None`: no such volume.
-pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -> Option<Vec<Part>> {
+pub(crate) fn parts(
+    world: &World,
+    viewer: &Viewer,
+    back: &str,
+    query: &Query,
+) -> Option<Vec<Part>> {
     let of = query.get("of").filter(|name| !name.is_empty());
     let named = |name: &str| world.volumes.iter().find(|volume| volume.name == name);
     let volume = match of {
@@ -159,7 +164,10 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
         None => Part::empty("run"),
     });
     parts.push(Part::new("prediction", &prediction(world, volume, viewer, back)));
-    parts.push(compared(world).map_or_else(|| Part::empty("compared"), |both| Part::new("compared", &both)));
+    parts.push(
+        compared(world)
+            .map_or_else(|| Part::empty("compared"), |both| Part::new("compared", &both)),
+    );
     parts.push(Part::new("loads", &Loads { loads: &world.workbench.offer.profiles }));
     Some(parts)
 }
@@ -174,7 +182,11 @@ fn head(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Head
     // The values of the last benchmark are the initial ones.
     let last = world.workbench.run.as_ref().map(|run| &run.order);
     let said: Vec<(&str, &str)> = last.map_or_else(Vec::new, |last| {
-        vec![("profile", &*last.profile), ("outstanding", &*last.outstanding), ("runtime", &*last.runtime)]
+        vec![
+            ("profile", &*last.profile),
+            ("outstanding", &*last.outstanding),
+            ("runtime", &*last.runtime),
+        ]
     });
     Head {
         volume: volume.name.clone(),
@@ -188,7 +200,8 @@ fn head(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Head
 fn measured(world: &World, run: &Run, viewer: &Viewer, back: &str) -> Measured {
     let (badge, why) = standing(&run.stage);
     let now = run.live.as_ref().filter(|_| !run.stage.is_over()).map(|live| {
-        let errors = if live.errors > 0 { format!(", {} failed", live.errors) } else { String::new() };
+        let errors =
+            if live.errors > 0 { format!(", {} failed", live.errors) } else { String::new() };
         Now {
             percent: live.percent,
             said: format!(
@@ -205,8 +218,11 @@ fn measured(world: &World, run: &Run, viewer: &Viewer, back: &str) -> Measured {
             left: duration(live.left_s),
         }
     });
-    let stop =
-        if run.stage.is_over() { Vec::new() } else { deed::forms(world, viewer, back, "", &["bench-stop"]) };
+    let stop = if run.stage.is_over() {
+        Vec::new()
+    } else {
+        deed::forms(world, viewer, back, "", &["bench-stop"])
+    };
     let has_report = run.stage.is_over() && !run.points.is_empty();
     Measured {
         what: run.order.volume.clone(),
@@ -300,7 +316,11 @@ fn told(world: &World, prediction: &Prediction, viewer: &Viewer, back: &str) -> 
         rows: prediction.points.iter().map(row).collect(),
         notes: prediction.notes.iter().map(|note| sentence(note)).collect(),
         cli: command_line(&prediction.order.words()),
-        stop: if is_over { Vec::new() } else { deed::forms(world, viewer, back, "", &["predict-stop"]) },
+        stop: if is_over {
+            Vec::new()
+        } else {
+            deed::forms(world, viewer, back, "", &["predict-stop"])
+        },
     }
 }
 
@@ -314,8 +334,9 @@ fn compared(world: &World) -> Option<Compared> {
         return None;
     }
     let pair = |measured: &Point| {
-        let is_same =
-            |other: &&Point| other.profile == measured.profile && other.outstanding == measured.outstanding;
+        let is_same = |other: &&Point| {
+            other.profile == measured.profile && other.outstanding == measured.outstanding
+        };
         let predicted = prediction.points.iter().find(is_same)?;
         let share = measured.per_s / predicted.per_s.max(f64::MIN_POSITIVE) * 100.0;
         let cells = [

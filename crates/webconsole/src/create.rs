@@ -73,11 +73,21 @@ pub(crate) fn predictions(world: &World, query: &Query) -> Vec<Predict> {
         let preview = preview(level, &chosen).ok()?;
         Some(order(&models, world, level, chosen.len(), &preview))
     };
-    if chosen.is_empty() { Vec::new() } else { world.info.levels.iter().filter_map(of_level).collect() }
+    if chosen.is_empty() {
+        Vec::new()
+    } else {
+        world.info.levels.iter().filter_map(of_level).collect()
+    }
 }
 
 /// The prediction of a level on this number of drives.
-fn order(models: &Models<'_>, world: &World, level: &str, drives: usize, preview: &Preview) -> Predict {
+fn order(
+    models: &Models<'_>,
+    world: &World,
+    level: &str,
+    drives: usize,
+    preview: &Preview,
+) -> Predict {
     models.order(world, level, drives, (preview.spans, preview.strip_bytes))
 }
 
@@ -113,7 +123,10 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, query: &Query) -
         let notes = preview.notes.iter().map(|note| sentence(note)).collect();
         let order = models.map(|models| order(&models, world, level, chosen.len(), &preview));
         let predict = order.map(|order| command_line(&order.words()));
-        parts.push(Part::new("result", &Outcome { level: level.to_owned(), facts, notes, predict, form }));
+        parts.push(Part::new(
+            "result",
+            &Outcome { level: level.to_owned(), facts, notes, predict, form },
+        ));
     }
     parts
 }
@@ -162,14 +175,26 @@ fn choose(world: &World, viewer: &Viewer, query: &Query, chosen: &[&DriveInfo]) 
 }
 
 fn preview(level: &str, chosen: &[&DriveInfo]) -> controller::Result<Preview> {
-    controller::preview(&CreateVolume { level: level.to_owned(), ..CreateVolume::default() }, chosen)
+    controller::preview(
+        &CreateVolume { level: level.to_owned(), ..CreateVolume::default() },
+        chosen,
+    )
 }
 
-fn levels(world: &World, chosen: &[&DriveInfo], level: &str, models: Option<&Models<'_>>) -> Levels {
+fn levels(
+    world: &World,
+    chosen: &[&DriveInfo],
+    level: &str,
+    models: Option<&Models<'_>>,
+) -> Levels {
     let mut said: Vec<String> =
         chosen.iter().map(|drive| format!("drive={}", encoded(&drive.name))).collect();
     if let Some(models) = models {
-        said.push(format!("controller={}&model={}", encoded(models.controller), encoded(models.drive)));
+        said.push(format!(
+            "controller={}&model={}",
+            encoded(models.controller),
+            encoded(models.drive)
+        ));
     }
     let raw: u64 = chosen.iter().filter_map(|drive| drive.size_bytes).sum();
     let (mut rows, mut cannot) = (Vec::new(), Vec::new());
@@ -180,18 +205,30 @@ fn levels(world: &World, chosen: &[&DriveInfo], level: &str, models: Option<&Mod
                 link: format!("/console/create?{}&level={}#result", said.join("&"), encoded(name)),
                 is_chosen: name == level,
                 capacity: ByteCount(preview.capacity_bytes).to_string(),
-                share: format!("{} %", u128::from(preview.capacity_bytes) * 100 / u128::from(raw.max(1))),
+                share: format!(
+                    "{} %",
+                    u128::from(preview.capacity_bytes) * 100 / u128::from(raw.max(1))
+                ),
                 survives: survives_of(name, preview.may_lose, preview.may_lose_at_most),
                 write: operations(preview.small_write),
-                predicted: models
-                    .map(|models| foreseen::of(world, &order(models, world, name, chosen.len(), &preview))),
-                degraded: preview.degraded_read.map_or_else(|| "not possible".to_owned(), operations),
+                predicted: models.map(|models| {
+                    foreseen::of(world, &order(models, world, name, chosen.len(), &preview))
+                }),
+                degraded: preview
+                    .degraded_read
+                    .map_or_else(|| "not possible".to_owned(), operations),
             }),
             Err(why) => cannot.push((name.clone(), sentence(&why.message))),
         }
     }
     let predicted = models.map(|models| {
-        format!("{} on {} × {} behind {}", foreseen::load(), chosen.len(), models.drive, models.controller)
+        format!(
+            "{} on {} × {} behind {}",
+            foreseen::load(),
+            chosen.len(),
+            models.drive,
+            models.controller
+        )
     });
     Levels { drives: counted(chosen.len(), "drive"), rows, cannot, predicted }
 }
@@ -210,7 +247,10 @@ fn facts(level: &str, chosen: &[&DriveInfo], preview: &Preview) -> Vec<(&'static
     let mut facts = vec![
         ("Drives, by slot", names.join(", ")),
         ("Usable capacity", ByteCount(preview.capacity_bytes).to_string()),
-        ("Fault tolerance (drives)", survives_of(level, preview.may_lose, preview.may_lose_at_most)),
+        (
+            "Fault tolerance (drives)",
+            survives_of(level, preview.may_lose, preview.may_lose_at_most),
+        ),
         ("Strip", ByteCount(preview.strip_bytes).to_string()),
         ("4 KiB write", operations(preview.small_write)),
     ];

@@ -71,7 +71,10 @@ fn facts(drive: &DriveInfo) -> Vec<(&'static str, String)> {
         (
             "Number",
             drive.numbers.map(|numbers| {
-                format!("enclosure {}, slot {}, device {}", numbers.enclosure, numbers.slot, numbers.device)
+                format!(
+                    "enclosure {}, slot {}, device {}",
+                    numbers.enclosure, numbers.slot, numbers.device
+                )
             }),
         ),
         ("Capacity", drive.size_bytes.map(|size| both_capacities(ByteCount(size)))),
@@ -84,9 +87,11 @@ fn facts(drive: &DriveInfo) -> Vec<(&'static str, String)> {
         ),
         (
             "Sectors",
-            drive.logical_sector_bytes.zip(drive.physical_sector_bytes).map(|(logical, physical)| {
-                format!("{} logical, {} physical", ByteCount(logical), ByteCount(physical))
-            }),
+            drive.logical_sector_bytes.zip(drive.physical_sector_bytes).map(
+                |(logical, physical)| {
+                    format!("{} logical, {} physical", ByteCount(logical), ByteCount(physical))
+                },
+            ),
         ),
         ("UUID of its label", text(&drive.uuid)),
     ];
@@ -118,7 +123,10 @@ fn figures(health: &HealthInfo) -> Vec<(&'static str, String)> {
     let percent = |value: Option<u8>| value.map(|value| format!("{value} %"));
     let number = |value: Option<u64>| value.map(|value| value.to_string());
     let figures = [
-        ("Failure predicted", health.predicted_failure.map(|is| if is { "▲ yes" } else { "no" }.to_owned())),
+        (
+            "Failure predicted",
+            health.predicted_failure.map(|is| if is { "▲ yes" } else { "no" }.to_owned()),
+        ),
         ("Worn", percent(health.wear_percent)),
         ("Spare blocks left", percent(health.spare_percent)),
         ("Medium errors (lifetime)", number(health.media_errors)),

@@ -20,7 +20,13 @@ struct Entrance<'e> {
 }
 
 /// The sign-in page. `has_ended`: the previous session has ended.
-pub fn sign_in(host: &str, token: &str, back: &str, refusal: Option<&str>, has_ended: bool) -> String {
+pub fn sign_in(
+    host: &str,
+    token: &str,
+    back: &str,
+    refusal: Option<&str>,
+    has_ended: bool,
+) -> String {
     words::rendered(&Entrance {
         title: "Sign in",
         host,
@@ -48,7 +54,9 @@ pub fn password(host: &str, token: &str, account: &str, refusal: Option<&str>) -
         refusal,
         has_ended: false,
         asks_name: false,
-        hint: format!("Account {account}. 8 to 128 characters, different from the current password."),
+        hint: format!(
+            "Account {account}. 8 to 128 characters, different from the current password."
+        ),
         cli: format!("softroc account set {} --password-stdin", words::shell_word(account)),
     })
 }

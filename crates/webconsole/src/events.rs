@@ -93,7 +93,8 @@ pub fn export(world: &World, query: &Query, export: Export) -> controller::Resul
             )
         }),
         Export::Csv => {
-            let mut text = "number,time,severity,code,subject,cause,effect,text,count\r\n".to_owned();
+            let mut text =
+                "number,time,severity,code,subject,cause,effect,text,count\r\n".to_owned();
             for event in events {
                 let (number, severity) = (event.number.to_string(), event.severity.to_string());
                 let count = event.count.to_string();

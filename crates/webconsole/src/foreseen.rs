@@ -61,7 +61,8 @@ impl<'q> Models<'q> {
         drives: usize,
         (spans, strip_bytes): (u16, u64),
     ) -> Predict {
-        let known = world.workbench.offer.controllers.iter().find(|one| one.name == self.controller);
+        let known =
+            world.workbench.offer.controllers.iter().find(|one| one.name == self.controller);
         let kib = strip_bytes >> 10;
         Predict {
             controller: self.controller.to_owned(),
@@ -78,14 +79,18 @@ impl<'q> Models<'q> {
 
 /// The failed or missing slots of a volume.
 pub(crate) fn out(volume: &VolumeInfo) -> Vec<u16> {
-    (0_u16..).zip(&volume.drives).filter(|(_, drive)| is_out(drive.state)).map(|(slot, _)| slot).collect()
+    (0_u16..)
+        .zip(&volume.drives)
+        .filter(|(_, drive)| is_out(drive.state))
+        .map(|(slot, _)| slot)
+        .collect()
 }
 
 /// Why a volume without these slots cannot be predicted: the model would be another volume.
 pub(crate) fn not_of(volume: &VolumeInfo, failed: &[u16]) -> Option<String> {
     if volume.level == "raid5ee" && !failed.is_empty() {
-        let sentence =
-            "no prediction for a RAID 5EE without all drives: the model does not have its distributed spare";
+        let sentence = "no prediction for a RAID 5EE without all drives: the model does not have \
+            its distributed spare";
         return Some(sentence.to_owned());
     }
     let drives = u16::try_from(volume.drives.len()).unwrap_or(u16::MAX);
@@ -96,7 +101,8 @@ pub(crate) fn not_of(volume: &VolumeInfo, failed: &[u16]) -> Option<String> {
     };
     (volume.copies != usual).then(|| {
         format!(
-            "no prediction for a volume with {} copies of each block: the model has {usual} for this level",
+            "no prediction for a volume with {} copies of each block: the model has {usual} for \
+                this level",
             volume.copies
         )
     })

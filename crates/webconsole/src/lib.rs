@@ -4,8 +4,8 @@
 //! crate keeps no state. Pages are readable without a script. They consist of *parts*: the server
 //! sends changed parts to open pages ([`Page::changed`]), and a script replaces them.
 //!
-//! A [`ConsoleAction`] is an action: a form, its controller command, and the equivalent command line. The
-//! page and the submitted form build the same action from the same fields.
+//! A [`ConsoleAction`] is an action: a form, its controller command, and the equivalent command
+//! line. The page and the submitted form build the same action from the same fields.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -48,7 +48,11 @@ pub use assets::{Asset, asset};
 pub use deed::{ConsoleAction, Order};
 pub use entrance::{password, sign_in};
 pub use events::{Export, export};
-pub use page::{Needs, Page, Shown, failed, kept, leads, needs, page, predictions, questions, told};
+pub use page::{
+    Needs, Page, Shown, failed, kept, leads, needs, page, predictions, questions, told,
+};
 pub use words::{Query, back, encoded};
-pub use workbench::{Live, Load, Measure, Model, Offer, Point, Predict, Prediction, Run, Stage, Workbench};
+pub use workbench::{
+    Live, Load, Measure, Model, Offer, Point, Predict, Prediction, Run, Stage, Workbench,
+};
 pub use world::{Channel, Rate, Sample, Upkeep, Viewer, World};

@@ -35,7 +35,9 @@ impl TaskList {
         let all = || world.tasks.iter().filter(|task| concerns(task));
         let going = all().filter(|task| !task.state.is_over());
         let ended = all().filter(|task| task.state.is_over()).take(ENDED);
-        TaskList { tasks: going.chain(ended).map(|task| task_row(world, viewer, back, task)).collect() }
+        TaskList {
+            tasks: going.chain(ended).map(|task| task_row(world, viewer, back, task)).collect(),
+        }
     }
 }
 
@@ -48,9 +50,11 @@ fn task_row(world: &World, viewer: &Viewer, back: &str, task: &TaskInfo) -> Task
     };
     let left = task.eta_s.map(|left| format!("about {} left", duration(left)));
     let rate = task.rate_mib_s.map(|rate| format!("{rate:.1} MiB/s"));
-    let found = (task.found.mismatches > 0)
-        .then(|| format!("{} inconsistent stripes, {} repaired", task.found.mismatches, task.found.repaired));
-    let about: Vec<String> = [left, rate, task.reason.clone(), found].into_iter().flatten().collect();
+    let found = (task.found.mismatches > 0).then(|| {
+        format!("{} inconsistent stripes, {} repaired", task.found.mismatches, task.found.repaired)
+    });
+    let about: Vec<String> =
+        [left, rate, task.reason.clone(), found].into_iter().flatten().collect();
     TaskRow {
         name: format!("{} of {}", task.kind, task.subject),
         badge: Badge(task.state),

@@ -117,7 +117,9 @@ fn schedules(world: &World, viewer: &Viewer, back: &str) -> Schedules {
             schedules: schedules.iter().map(|one| schedule(world, viewer, back, one)).collect(),
             refusal: None,
         },
-        Some(Err(error)) => Schedules { schedules: Vec::new(), refusal: Some(sentence(&error.message)) },
+        Some(Err(error)) => {
+            Schedules { schedules: Vec::new(), refusal: Some(sentence(&error.message)) }
+        }
         _ => Schedules { schedules: Vec::new(), refusal: Some("Not available.".to_owned()) },
     }
 }
@@ -128,7 +130,9 @@ fn schedule(world: &World, viewer: &Viewer, back: &str, schedule: &ScheduleInfo)
     let on = if schedule.on { "on" } else { "off" };
     let said = [("on", on), ("every", days.as_str()), ("at", at.as_str())];
     let (name, verb, of) = match (&schedule.what, &schedule.volume) {
-        (Scheduled::Check, Some(volume)) => (format!("Check of {volume}"), "schedule-check", volume.as_str()),
+        (Scheduled::Check, Some(volume)) => {
+            (format!("Check of {volume}"), "schedule-check", volume.as_str())
+        }
         (Scheduled::Check, None) => ("Check".to_owned(), "schedule-check", ""),
         (Scheduled::Patrol, _) => ("Patrol read of all drives".to_owned(), "schedule-patrol", ""),
     };
@@ -179,7 +183,11 @@ fn spares(world: &World, viewer: &Viewer, back: &str) -> Spares {
             None => format!(
                 "not covered; a spare needs at least {}.{}",
                 both_capacities(ByteCount(array.needs_bytes)),
-                array.reasons.iter().map(|reason| format!(" {}", sentence(reason))).collect::<String>()
+                array
+                    .reasons
+                    .iter()
+                    .map(|reason| format!(" {}", sentence(reason)))
+                    .collect::<String>()
             ),
         },
     };

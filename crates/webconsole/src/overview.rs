@@ -140,7 +140,8 @@ fn enclosures(drives: &[DriveInfo]) -> Vec<(String, Vec<Bay>)> {
 }
 
 pub(crate) fn bay(drive: &DriveInfo) -> Bay {
-    let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
+    let slot =
+        drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
     let place: Vec<String> =
         [drive.bay.as_ref().map(|bay| format!("bay {bay}")), slot].into_iter().flatten().collect();
     let size = drive.size_bytes.map(|size| both_capacities(ByteCount(size)));

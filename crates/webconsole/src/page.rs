@@ -2,8 +2,8 @@
 
 use crate::words::{self, Query};
 use crate::{
-    Predict, Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace, status,
-    volume, what_if,
+    Predict, Viewer, World, bench, create, deed, drive, events, maintenance, overview, replace,
+    status, volume, what_if,
 };
 use access::Role;
 use askama::Template;
@@ -159,15 +159,26 @@ pub fn page(world: &World, viewer: &Viewer, path: &str, query: &Query) -> Page {
     let of = query.get("of").unwrap_or_default();
     let found = match path {
         "" => Some(("Overview".to_owned(), overview::parts(world, viewer, &back))),
-        "volume" => volume::parts(world, viewer, &back, of).map(|parts| (format!("Volume {of}"), parts)),
-        "drive" => drive::parts(world, viewer, &back, of).map(|parts| (format!("Drive {of}"), parts)),
+        "volume" => {
+            volume::parts(world, viewer, &back, of).map(|parts| (format!("Volume {of}"), parts))
+        }
+        "drive" => {
+            drive::parts(world, viewer, &back, of).map(|parts| (format!("Drive {of}"), parts))
+        }
         "replace" => {
             let again = query.get("again").is_some();
-            replace::parts(world, viewer, of, again).map(|parts| ("Replace a drive".to_owned(), parts))
+            replace::parts(world, viewer, of, again)
+                .map(|parts| ("Replace a drive".to_owned(), parts))
         }
-        "create" => Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query))),
-        "what-if" => what_if::parts(world, viewer, query).map(|parts| ("What if".to_owned(), parts)),
-        "bench" => bench::parts(world, viewer, &back, query).map(|parts| ("Bench".to_owned(), parts)),
+        "create" => {
+            Some(("Create a volume".to_owned(), create::parts(world, viewer, &back, query)))
+        }
+        "what-if" => {
+            what_if::parts(world, viewer, query).map(|parts| ("What if".to_owned(), parts))
+        }
+        "bench" => {
+            bench::parts(world, viewer, &back, query).map(|parts| ("Bench".to_owned(), parts))
+        }
         "maintenance" => Some(("Maintenance".to_owned(), maintenance::parts(world, viewer, &back))),
         "events" => Some(("Events".to_owned(), events::parts(world, query))),
         _ => None,

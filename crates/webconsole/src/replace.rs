@@ -117,8 +117,8 @@ struct New {
 
 /// Additional queries of the page.
 pub(crate) fn questions(world: &World, of: &str) -> Vec<Command> {
-    let waits =
-        ArraySlot::named(world, of).is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
+    let waits = ArraySlot::named(world, of)
+        .is_some_and(|place| Stage::of(world, &place, true).takes_a_drive());
     let is_asked = waits && candidates(world).next().is_some();
     is_asked.then_some(Command::ForeignList {}).into_iter().collect()
 }
@@ -132,7 +132,10 @@ pub(crate) fn leads(world: &World) -> Option<String> {
 /// `None`: no such slot.
 pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Option<Vec<Part>> {
     if of.is_empty() {
-        return Some(vec![Part::new("others", &Nothing { out: out(world), choose: choose(world, None) })]);
+        return Some(vec![Part::new(
+            "others",
+            &Nothing { out: out(world), choose: choose(world, None) },
+        )]);
     }
     let place = ArraySlot::named(world, of)?;
     // After an action, the page returns to the slot and its progress.
@@ -142,9 +145,10 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, of: &str, again: bool) -> Op
     Some(vec![
         Part::new("replace", &head(world, &place, &stage)),
         match stage {
-            Stage::Filling(_) | Stage::Lacking(..) | Stage::Filled(_) => {
-                Part::new("tasks", &TaskList::of(world, viewer, back, |task| tasks.contains(&task.task)))
-            }
+            Stage::Filling(_) | Stage::Lacking(..) | Stage::Filled(_) => Part::new(
+                "tasks",
+                &TaskList::of(world, viewer, back, |task| tasks.contains(&task.task)),
+            ),
             Stage::Works | Stage::Out | Stage::Unserved => Part::empty("tasks"),
         },
         pull_part(world, viewer, back, &place, &stage),
@@ -200,8 +204,8 @@ fn is_gone(drive: &DriveInfo) -> bool {
 
 fn head(world: &World, place: &ArraySlot<'_>, stage: &Stage<'_>) -> Head {
     let has_new = candidates(world).next().is_some();
-    let again =
-        matches!(stage, Stage::Filled(_)).then(|| format!("{}&again=yes", replace_page(&place.name())));
+    let again = matches!(stage, Stage::Filled(_))
+        .then(|| format!("{}&again=yes", replace_page(&place.name())));
     Head {
         place: place.name(),
         badge: Badge(place.drive.state),
@@ -232,7 +236,8 @@ fn said(place: &ArraySlot<'_>, stage: &Stage<'_>) -> String {
              it after the copy. {until} in the meantime."
         ),
         Stage::Out => format!(
-            "This drive is failed or missing; '{}' runs without it. {until} until a new drive is rebuilt.",
+            "This drive is failed or missing; '{}' runs without it. {until} until a new drive is \
+                rebuilt.",
             volume.name
         ),
         Stage::Filling(task) => filling(task),
@@ -241,12 +246,18 @@ fn said(place: &ArraySlot<'_>, stage: &Stage<'_>) -> String {
         }
         Stage::Filled(came) => {
             let done = match volume.state {
-                VolumeState::Optimal => "Done: the new drive is complete, and the volume is optimal.",
+                VolumeState::Optimal => {
+                    "Done: the new drive is complete, and the volume is optimal."
+                }
                 _ => "The data of this drive is complete.",
             };
             match came {
                 Replacement::Freed(old) => {
-                    format!("{done} Remove the old drive, which is unused now: {}, {}.", old.name, which(old))
+                    format!(
+                        "{done} Remove the old drive, which is unused now: {}, {}.",
+                        old.name,
+                        which(old)
+                    )
                 }
                 Replacement::Swapped => {
                     format!("{done} Remove the old drive; it is among the unused drives.")
@@ -263,7 +274,10 @@ fn filling(task: &TaskInfo) -> String {
     match task.state {
         TaskState::Paused => format!("{what}, but the task is paused. Resume it to continue."),
         TaskState::Waiting => {
-            format!("No action needed: {what}. The task waits and continues automatically.{}", because(task))
+            format!(
+                "No action needed: {what}. The task waits and continues automatically.{}",
+                because(task)
+            )
         }
         _ => format!("No action needed: {what}. The task continues automatically."),
     }
@@ -334,16 +348,24 @@ fn steps(place: &ArraySlot<'_>, stage: &Stage<'_>, has_new: bool) -> Vec<Step> {
 }
 
 /// The steps for a working drive.
-const WORKS: [&str; 4] = ["Insert the new drive into a free bay", "Confirm", "Copy", "Remove the old drive"];
+const WORKS: [&str; 4] =
+    ["Insert the new drive into a free bay", "Confirm", "Copy", "Remove the old drive"];
 
 /// The progress during the copy.
 const FILLED_FROM_IT: ([&str; 4], [StepState; 4]) =
     (WORKS, [StepState::Done, StepState::Done, StepState::Now, StepState::Later]);
 
 /// The steps for a failed or missing drive.
-const OUT: [&str; 4] = ["Locate and remove the drive", "Insert the new drive", "Confirm", "Rebuild"];
+const OUT: [&str; 4] =
+    ["Locate and remove the drive", "Insert the new drive", "Confirm", "Rebuild"];
 
-fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &ArraySlot<'_>, stage: &Stage<'_>) -> Part {
+fn pull_part(
+    world: &World,
+    viewer: &Viewer,
+    back: &str,
+    place: &ArraySlot<'_>,
+    stage: &Stage<'_>,
+) -> Part {
     let volumes: Vec<&VolumeInfo> =
         world.volumes.iter().filter(|volume| volume.array == place.volume.array).collect();
     // The drive to remove at the end.
@@ -354,16 +376,19 @@ fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &ArraySlot<'_>, 
     let (title, said) = match stage {
         Stage::Filling(_) | Stage::Lacking(..) => return Part::empty("pull"),
         Stage::Unserved => ("Safe to remove", pull(world, drive, &volumes)),
-        Stage::Out if is_gone(drive) => ("Drive removed", "The drive does not respond any more.".to_owned()),
+        Stage::Out if is_gone(drive) => {
+            ("Drive removed", "The drive does not respond any more.".to_owned())
+        }
         Stage::Out => ("Locate and remove the drive", pull(world, drive, &volumes)),
         Stage::Filled(Replacement::Freed(old)) => (
             "Locate and remove the old drive",
             format!("{}: {}. {}", old.name, which(old), pull(world, old, &[])),
         ),
         Stage::Filled(_) => ("Locate light", "Switch it off if it is still on.".to_owned()),
-        Stage::Works => {
-            ("Locate the drive", "Switch its light on to identify it. Do not remove it yet.".to_owned())
-        }
+        Stage::Works => (
+            "Locate the drive",
+            "Switch its light on to identify it. Do not remove it yet.".to_owned(),
+        ),
     };
     let light = match is_gone(drive) {
         true => Vec::new(),
@@ -371,7 +396,9 @@ fn pull_part(world: &World, viewer: &Viewer, back: &str, place: &ArraySlot<'_>, 
     };
     // The original drive is back with its data.
     let back = match drive.state {
-        DriveState::Offline | DriveState::Stale => deed::forms(world, viewer, back, &drive.name, &["online"]),
+        DriveState::Offline | DriveState::Stale => {
+            deed::forms(world, viewer, back, &drive.name, &["online"])
+        }
         _ => Vec::new(),
     };
     Part::new("pull", &Pull { title, said, light, back })
@@ -407,7 +434,9 @@ fn given<'w>(
             which: which(drive),
             about: about.join(", "),
             holds: holds(drive, found),
-            form: (!is_small).then(|| deed::form(world, viewer, back, &name, "replace", &said)).flatten(),
+            form: (!is_small)
+                .then(|| deed::form(world, viewer, back, &name, "replace", &said))
+                .flatten(),
         }
     };
     let drives: Vec<New> = candidates(world).map(new).collect();

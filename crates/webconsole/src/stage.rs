@@ -38,7 +38,11 @@ impl<'w> ArraySlot<'w> {
                 .is_some_and(|first| first.uuid == volume.uuid)
         };
         world.volumes.iter().filter(is_first).flat_map(|volume| {
-            volume.drives.iter().enumerate().map(move |(slot, drive)| ArraySlot { volume, slot, drive })
+            volume.drives.iter().enumerate().map(move |(slot, drive)| ArraySlot {
+                volume,
+                slot,
+                drive,
+            })
         })
     }
 
@@ -66,12 +70,15 @@ impl<'w> ArraySlot<'w> {
                 && event.text.starts_with(&subject)
         };
         if let Some(event) = world.events.iter().rev().find(has_come) {
-            let replaced =
-                event.text.strip_prefix(&subject).and_then(|rest| rest.strip_prefix("replaced drive "));
+            let replaced = event
+                .text
+                .strip_prefix(&subject)
+                .and_then(|rest| rest.strip_prefix("replaced drive "));
             return Some(replaced.map_or(Replacement::Rebuilt, |rest| instead_of(world, rest)));
         }
-        let is_done =
-            |task: &&TaskInfo| task.state == TaskState::Done && task.ended_unix_s.is_some_and(is_lately);
+        let is_done = |task: &&TaskInfo| {
+            task.state == TaskState::Done && task.ended_unix_s.is_some_and(is_lately)
+        };
         self.fills(world).find(is_done).map(|task| match task.kind {
             TaskKind::Replace => Replacement::Swapped,
             _ => Replacement::Rebuilt,
@@ -117,7 +124,8 @@ fn instead_of<'w>(world: &'w World, rest: &str) -> Replacement<'w> {
         rest.strip_prefix(drive.name.as_str()).is_some_and(|rest| rest.starts_with(" of "))
     };
     // One name may be a prefix of another.
-    let Some(old) = world.drives.iter().filter(is_meant).max_by_key(|drive| drive.name.len()) else {
+    let Some(old) = world.drives.iter().filter(is_meant).max_by_key(|drive| drive.name.len())
+    else {
         return Replacement::Pulled;
     };
     match old.state {

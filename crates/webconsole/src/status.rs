@@ -42,7 +42,12 @@ pub(crate) fn part(world: &World, viewer: &Viewer, back: &str, is_overview: bool
         badge: Badge(health.status),
         sentence: sentence(&health.sentence),
         is_overview,
-        findings: health.findings.iter().filter(shown).map(|finding| found(world, finding)).collect(),
+        findings: health
+            .findings
+            .iter()
+            .filter(shown)
+            .map(|finding| found(world, finding))
+            .collect(),
         alarm,
     };
     Part::new("status", &status)
@@ -71,8 +76,12 @@ fn found(world: &World, finding: &Finding) -> Found {
 fn link(world: &World, subject: &str) -> Option<String> {
     let (kind, name) = subject.split_once(' ')?;
     match kind {
-        "volume" if world.volumes.iter().any(|volume| volume.name == name) => Some(volume_page(name)),
-        "drive" | "spare" if world.drives.iter().any(|drive| drive.name == name) => Some(drive_page(name)),
+        "volume" if world.volumes.iter().any(|volume| volume.name == name) => {
+            Some(volume_page(name))
+        }
+        "drive" | "spare" if world.drives.iter().any(|drive| drive.name == name) => {
+            Some(drive_page(name))
+        }
         _ => None,
     }
 }

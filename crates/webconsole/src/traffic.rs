@@ -45,9 +45,15 @@ impl Traffic {
         let last = samples.last();
         let is_old = |sample: &&Sample| sample.at_unix_s + FRESH_S < world.now_unix_s;
         let now = last.filter(|last| !is_old(last)).map(|last| {
-            format!("{}; {}.", sentence_part(&last.reads, "read"), sentence_part(&last.writes, "write"))
+            format!(
+                "{}; {}.",
+                sentence_part(&last.reads, "read"),
+                sentence_part(&last.writes, "write")
+            )
         });
-        let old = last.filter(is_old).map(|last| Moment { at_s: last.at_unix_s, now_s: world.now_unix_s });
+        let old = last
+            .filter(is_old)
+            .map(|last| Moment { at_s: last.at_unix_s, now_s: world.now_unix_s });
         let charts = match samples.len() {
             0 | 1 => Vec::new(),
             _ => vec![throughput(samples), latencies(samples)],
@@ -60,7 +66,9 @@ fn sentence_part(rate: &Rate, what: &str) -> String {
     let asked = format!("{} a second", counted(rate.per_s, what));
     match rate.mean_us {
         None => asked,
-        Some(_) => format!("{asked} ({}/s), {} each", ByteCount(rate.bytes_per_s), latency(rate.mean_us)),
+        Some(_) => {
+            format!("{asked} ({}/s), {} each", ByteCount(rate.bytes_per_s), latency(rate.mean_us))
+        }
     }
 }
 
@@ -75,7 +83,8 @@ fn latency(mean_us: Option<u64>) -> String {
 }
 
 fn throughput(samples: &[Sample]) -> Chart {
-    let of = |what: fn(&Sample) -> u64| samples.iter().map(|one| Some(what(one))).collect::<Vec<_>>();
+    let of =
+        |what: fn(&Sample) -> u64| samples.iter().map(|one| Some(what(one))).collect::<Vec<_>>();
     let (reads, writes) = (of(|one| one.reads.bytes_per_s), of(|one| one.writes.bytes_per_s));
     chart("Throughput", samples, &reads, &writes, |value| {
         value.map_or_else(|| "–".to_owned(), |value| format!("{}/s", ByteCount(value)))
@@ -122,7 +131,8 @@ fn line(samples: &[Sample], values: &[Option<u64>], most: u64) -> String {
         let y = HEIGHT * (1.0 - value as f64 / most.max(1) as f64);
         format!("{x:.1},{y:.1}")
     };
-    let measured = samples.iter().zip(values).filter_map(|(sample, value)| Some((sample, (*value)?)));
+    let measured =
+        samples.iter().zip(values).filter_map(|(sample, value)| Some((sample, (*value)?)));
     measured.map(point).collect::<Vec<_>>().join(" ")
 }
 

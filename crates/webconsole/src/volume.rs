@@ -113,7 +113,8 @@ pub(crate) fn parts(world: &World, viewer: &Viewer, back: &str, name: &str) -> O
 /// A form for each policy that can be changed.
 fn policy_forms(world: &World, volume: &VolumeInfo, viewer: &Viewer, back: &str) -> Vec<String> {
     let names = deed::settable(volume.policies.iter().map(|policy| policy.name.as_str()));
-    let form = |name: &&str| deed::form(world, viewer, back, &volume.name, "policy", &[("policy", name)]);
+    let form =
+        |name: &&str| deed::form(world, viewer, back, &volume.name, "policy", &[("policy", name)]);
     names.iter().filter_map(form).collect()
 }
 

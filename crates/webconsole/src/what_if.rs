@@ -10,8 +10,8 @@ use crate::workbench::command_line;
 use crate::{Predict, Viewer, World, words};
 use askama::Template;
 use controller::{
-    Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, Result, TaskKind, TaskState, VolumeInfo,
-    VolumeState, WellBeing,
+    Command, DriveInfo, DriveState, ErrorKind, Explain, Reply, Result, TaskKind, TaskState,
+    VolumeInfo, VolumeState, WellBeing,
 };
 use std::collections::BTreeMap;
 use units::{ByteCount, counted};
@@ -41,8 +41,9 @@ impl<'w> Scenario<'w> {
             Some(name) => world.volumes.iter().find(|volume| volume.name == name)?,
             None => world.volumes.first()?,
         };
-        let is_in =
-            |slot: &u16| volume.drives.get(usize::from(*slot)).is_some_and(|drive| !is_out(drive.state));
+        let is_in = |slot: &u16| {
+            volume.drives.get(usize::from(*slot)).is_some_and(|drive| !is_out(drive.state))
+        };
         let mut failed: Vec<u16> =
             query.all("fail").iter().filter_map(|slot| slot.parse().ok()).filter(is_in).collect();
         failed.sort_unstable();
@@ -142,7 +143,8 @@ fn outlook(asked: &Scenario<'_>, volume: &VolumeInfo) -> Outlook {
         let why = "a reshape is running and changes which drives the volume needs";
         return Outlook::Unsure(why.to_owned());
     }
-    let filled: Vec<&DriveInfo> = volume.drives.iter().filter(|drive| is_being_filled(drive)).collect();
+    let filled: Vec<&DriveInfo> =
+        volume.drives.iter().filter(|drive| is_being_filled(drive)).collect();
     let names: Vec<&str> = filled.iter().map(|drive| drive.name.as_str()).collect();
     let lacks = format!("{} is incomplete", names.join(", "));
     let Some(more) = asked.more(volume) else {
@@ -285,7 +287,8 @@ fn both(
     query: &Query,
 ) -> Option<std::result::Result<[Predict; 2], String>> {
     let (models, volume) = (Models::of(world, query)?, asked.volume);
-    let whole = models.order(world, &volume.level, volume.drives.len(), (volume.spans, volume.strip_bytes));
+    let whole =
+        models.order(world, &volume.level, volume.drives.len(), (volume.spans, volume.strip_bytes));
     let mut failed: Vec<u16> = asked.failed.iter().copied().chain(foreseen::out(volume)).collect();
     failed.sort_unstable();
     Some(match foreseen::not_of(volume, &failed) {
@@ -329,7 +332,11 @@ fn lost(world: &World, asked: &Scenario<'_>, query: &Query) -> Lost {
         None => (None, None),
     };
     Lost {
-        taken: format!("{} {}", if slots.len() == 1 { "drive" } else { "drives" }, slots.join(", ")),
+        taken: format!(
+            "{} {}",
+            if slots.len() == 1 { "drive" } else { "drives" },
+            slots.join(", ")
+        ),
         volumes: fates.iter().map(|(volume, fate)| fate.said(volume)).collect(),
         cost: is_served.then(|| cost(world, asked)).flatten(),
         predicted,
@@ -364,7 +371,9 @@ fn fate(world: &World, asked: &Scenario<'_>, volume: &VolumeInfo) -> Effect {
         Outlook::Depends => match world.answer(&asked.whole(volume)) {
             Some(Ok(_)) => Effect::Serves(None),
             // The read has no plan.
-            Some(Err(error)) if error.kind == ErrorKind::Invalid => Effect::Ends(error.message.clone()),
+            Some(Err(error)) if error.kind == ErrorKind::Invalid => {
+                Effect::Ends(error.message.clone())
+            }
             Some(Err(error)) => Effect::Unknown(error.message.clone()),
             None => Effect::Unknown("not available".to_owned()),
         },
@@ -382,8 +391,9 @@ impl Effect {
         let size = ByteCount(volume.capacity_bytes);
         match self {
             Effect::Serves(Some(0)) => {
-                let said =
-                    format!("'{name}' stays online without data loss. It then tolerates no further failure.");
+                let said = format!(
+                    "'{name}' stays online without data loss. It then tolerates no further failure."
+                );
                 (Badge(WellBeing::Warning), said)
             }
             Effect::Serves(Some(left)) => (
@@ -409,9 +419,10 @@ impl Effect {
                 ),
             ),
             Effect::IsOut => (Badge(WellBeing::Critical), format!("'{name}' is offline now.")),
-            Effect::Unknown(why) => {
-                (Badge(WellBeing::Warning), format!("The effect on '{name}' is unknown. {}", sentence(why)))
-            }
+            Effect::Unknown(why) => (
+                Badge(WellBeing::Warning),
+                format!("The effect on '{name}' is unknown. {}", sentence(why)),
+            ),
         }
     }
 }
@@ -422,7 +433,9 @@ fn cost(world: &World, asked: &Scenario<'_>) -> Option<Cost> {
     let mut by_reads: BTreeMap<u64, u64> = BTreeMap::new();
     let mut dearest: Option<(u64, &str)> = None;
     for question in &questions {
-        let Some(Ok(Reply::Explained { text, explanation })) = world.answer(question) else { return None };
+        let Some(Ok(Reply::Explained { text, explanation })) = world.answer(question) else {
+            return None;
+        };
         let reads = explanation["cost"]["reads"].as_u64()?;
         *by_reads.entry(reads).or_default() += 1;
         if dearest.is_none_or(|(most, _)| reads > most) {
@@ -448,7 +461,8 @@ fn cost(world: &World, asked: &Scenario<'_>) -> Option<Cost> {
 fn rebuild(world: &World, asked: &Scenario<'_>) -> Rebuild {
     let bytes: u64 = asked.volumes(world).map(|volume| volume.member_bytes).sum();
     let seen = world.tasks.iter().find_map(|task| {
-        let is_of = task.volume.as_ref().is_some_and(|name| asked.volume.array_volumes.contains(name));
+        let is_of =
+            task.volume.as_ref().is_some_and(|name| asked.volume.array_volumes.contains(name));
         let is_rebuild = matches!(task.kind, TaskKind::Rebuild | TaskKind::Replace) && is_of;
         let took = task.ended_unix_s?.saturating_sub(task.started_unix_s);
         // A rebuild of a few seconds has no meaningful rate.
@@ -461,12 +475,16 @@ fn rebuild(world: &World, asked: &Scenario<'_>) -> Rebuild {
         None => {
             let rate = if rotates { GUESS.0 } else { GUESS.1 };
             let kind = if rotates { "a rotating drive" } else { "a solid-state drive" };
-            (rate, format!("{}/s, an assumption for {kind} before the first rebuild", ByteCount(rate)))
+            (
+                rate,
+                format!("{}/s, an assumption for {kind} before the first rebuild", ByteCount(rate)),
+            )
         }
     };
     let share = asked.volume.policies.iter().find(|policy| policy.name == "task-rate");
-    let share = share
-        .map(|policy| format!(" With busy hosts it takes longer: it gets {} of the time.", policy.current));
+    let share = share.map(|policy| {
+        format!(" With busy hosts it takes longer: it gets {} of the time.", policy.current)
+    });
     let each = if asked.failed.len() > 1 { " for each drive" } else { "" };
     Rebuild {
         said: format!(

@@ -10,7 +10,9 @@ use units::printable_lines;
 /// Renders a template. Names and messages in it cannot reorder the page or hide in it. Rendering
 /// into a string cannot fail; if it did, the page would say so.
 pub(crate) fn rendered(template: &impl Template) -> String {
-    let failed = || "<p>This part cannot be shown. 'softroc health' shows the overall health.</p>".to_owned();
+    let failed = || {
+        "<p>This part cannot be shown. 'softroc health' shows the overall health.</p>".to_owned()
+    };
     let page = template.render().unwrap_or_else(|_| failed());
     match printable_lines(&page) {
         Cow::Borrowed(_) => page,
@@ -154,7 +156,9 @@ impl From<TaskState> for Tone {
     fn from(state: TaskState) -> Tone {
         match state {
             TaskState::Running => Tone::Busy,
-            TaskState::Paused | TaskState::Waiting | TaskState::Stopped | TaskState::Cancelled => Tone::Idle,
+            TaskState::Paused | TaskState::Waiting | TaskState::Stopped | TaskState::Cancelled => {
+                Tone::Idle
+            }
             TaskState::Done => Tone::Good,
             TaskState::Failed => Tone::Bad,
         }
@@ -190,7 +194,11 @@ impl<S: fmt::Display + Copy + Into<Tone>> fmt::Display for Badge<S> {
         let tone: Tone = self.0.into();
         let (class, sign) = (tone.class(), tone.sign());
         // State names are constants and need no escaping.
-        write!(f, "<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>", self.0)
+        write!(
+            f,
+            "<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>",
+            self.0
+        )
     }
 }
 

@@ -27,12 +27,15 @@ fn forms(page: &str) -> Vec<Form> {
         let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}")).1;
         rest.split(after).next().unwrap_or_default().replace("&#39;", "'")
     };
-    let all =
-        page.split("<form class=\"deed\"").skip(1).map(|rest| rest.split("</form>").next().expect("an end"));
+    let all = page
+        .split("<form class=\"deed\"")
+        .skip(1)
+        .map(|rest| rest.split("</form>").next().expect("an end"));
     all.map(|form| {
         assert!(form.contains("name=\"token\" value=\"t0ken\""), "{form}");
         let hidden = form.split("<input type=\"hidden\" ").skip(1);
-        let field = |field: &str| (between(field, "name=\"", "\""), between(field, "value=\"", "\""));
+        let field =
+            |field: &str| (between(field, "name=\"", "\""), between(field, "value=\"", "\""));
         Form {
             sent: hidden.map(field).collect(),
             usable: !form.contains("<button disabled"),
@@ -51,10 +54,14 @@ fn a_form_can_be_used_by_those_who_may() {
     for role in Role::ALL {
         for (name, of) in pages {
             for Form { mut sent, usable, cli } in forms(&html(&world, role, name, &[("of", of)])) {
-                let field =
-                    |name: &str| sent.iter().find(|(known, _)| known == name).map(|(_, of)| of.clone());
+                let field = |name: &str| {
+                    sent.iter().find(|(known, _)| known == name).map(|(_, of)| of.clone())
+                };
                 let (verb, of) = (field("verb").expect("a verb"), field("of").expect("of what"));
-                sent.push(("word".to_owned(), if verb == "delete" { of } else { "new".to_owned() }));
+                sent.push((
+                    "word".to_owned(),
+                    if verb == "delete" { of } else { "new".to_owned() },
+                ));
                 let deed = read(&Query(sent)).expect("it is known");
                 assert_eq!(usable, deed.order.action().is_for(role), "{verb} for {role}");
                 assert!(cli.starts_with("softroc "), "{cli}");
@@ -90,7 +97,10 @@ fn a_drive_that_works_is_replaced_by_its_serial_number_alone() {
         read(&query(&[("verb", "replace"), ("of", of), ("with", "/dev/sdx"), ("word", word)]))
     };
     let refused = replace("data:0", "ZC12").expect_err("it is another one's");
-    assert!(refused.message.contains("type 'ZC11' to confirm 'Replace data:0 by /dev/sdx'"), "{refused}");
+    assert!(
+        refused.message.contains("type 'ZC11' to confirm 'Replace data:0 by /dev/sdx'"),
+        "{refused}"
+    );
     assert_eq!(replace("data:0", "").expect_err("nothing was typed").kind, ErrorKind::Invalid);
     let wanted = |drive: &str, destroy_data| {
         let (drive, with) = (drive.to_owned(), "/dev/sdx".to_owned());
@@ -101,9 +111,15 @@ fn a_drive_that_works_is_replaced_by_its_serial_number_alone() {
     let mut world = world();
     world.volumes[1].drives[1].state = controller::DriveState::Failed;
     let mut sent = query(&[("verb", "replace"), ("of", "data:1"), ("with", "/dev/sdx")]);
-    assert_eq!(ConsoleAction::read(&sent, &world).expect("it is out").order, wanted("data:1", false));
+    assert_eq!(
+        ConsoleAction::read(&sent, &world).expect("it is out").order,
+        wanted("data:1", false)
+    );
     sent.0.push(("destroy".to_owned(), "yes".to_owned()));
-    assert_eq!(ConsoleAction::read(&sent, &world).expect("it is out").order, wanted("data:1", true));
+    assert_eq!(
+        ConsoleAction::read(&sent, &world).expect("it is out").order,
+        wanted("data:1", true)
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod world;
 use access::{Action, Role};
 use controller::ErrorKind;
 use webconsole::{
-    ConsoleAction, Live, Load, Measure, Model, Offer, Order, Point, Predict, Prediction, Run, Stage,
-    Workbench, World,
+    ConsoleAction, Live, Load, Measure, Model, Offer, Order, Point, Predict, Prediction, Run,
+    Stage, Workbench, World,
 };
 use world::{NOW, html, query};
 
@@ -105,7 +105,8 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
     let shown = page(&world, Role::ReadOnly);
     for fact in [
         "Measurement of data",
-        "71 %, about 3 s left. 1234 requests/s, 9.6 MiB/s, 6.5 ms each, 2 failed: database, 8 outstanding, run (point 2 of 2)",
+        "71 %, about 3 s left. 1234 requests/s, 9.6 MiB/s, 6.5 ms each, 2 failed: database, 8 \
+            outstanding, run (point 2 of 2)",
         "by otto",
         "softroc bench volume:data --profile=database --outstanding=1,8 --runtime=5s",
         "Predicted: EP420i, 3 × SAS-12G-HDD, raid5",
@@ -119,7 +120,10 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
     ] {
         assert!(shown.contains(fact), "no '{fact}' in {shown}");
     }
-    assert!(!shown.contains("database, 8 outstanding</th>") && !shown.contains("bench-report"), "{shown}");
+    assert!(
+        !shown.contains("database, 8 outstanding</th>") && !shown.contains("bench-report"),
+        "{shown}"
+    );
     // A prediction for another number of drives is not compared.
     let mut wider = world.clone();
     wider.workbench.prediction.as_mut().expect("it is known").order.drives.0 = 4;
@@ -131,10 +135,15 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
         shown.contains("failed</span>") && shown.contains("&#39;data&#39; is used by a host."),
         "{shown}"
     );
-    assert!(!shown.contains("requests/s, ") && shown.contains("bench-report?beside=yes"), "{shown}");
+    assert!(
+        !shown.contains("requests/s, ") && shown.contains("bench-report?beside=yes"),
+        "{shown}"
+    );
     // Without a name, the page of the running benchmark appears; an unknown volume has no page.
     assert!(html(&world, Role::ReadOnly, "bench", &[]).contains("Benchmark of data"));
-    assert!(html(&world, Role::ReadOnly, "bench", &[("of", "gone")]).contains("There is no volume"));
+    assert!(
+        html(&world, Role::ReadOnly, "bench", &[("of", "gone")]).contains("There is no volume")
+    );
 }
 
 /// Regression: the page warned of a host that was the benchmark itself.
@@ -142,16 +151,18 @@ fn a_measurement_is_seen_while_it_runs_and_beside_a_prediction() {
 fn a_measurement_is_no_host_to_be_warned_of() {
     let mut world = world();
     let host = serde_json::json!({
-        "host": "unix", "protocol": "NBD", "since_unix_s": NOW, "reads_per_s": 0, "read_bytes_per_s": 0, "writes_per_s": 0,
-        "written_bytes_per_s": 0, "outstanding": 0, "address": "unix", "pid": null, "uid": null, "process": null, "asked_for": "data", "reads": 0,
-        "read_bytes": 0, "writes": 0, "written_bytes": 0,
+        "host": "unix", "protocol": "NBD", "since_unix_s": NOW, "reads_per_s": 0,
+        "read_bytes_per_s": 0, "writes_per_s": 0, "written_bytes_per_s": 0, "outstanding": 0,
+        "address": "unix", "pid": null, "uid": null, "process": null, "asked_for": "data",
+        "reads": 0, "read_bytes": 0, "writes": 0, "written_bytes": 0,
     });
     let host: controller::HostInfo = serde_json::from_value(host).expect("a host");
     world.volumes[1].hosts = vec![host.clone()];
     assert!(!page(&world, Role::Operator).contains("slow each other"), "it is the measurement");
     world.volumes[1].hosts.push(host);
     assert!(
-        page(&world, Role::Operator).contains("In use by 1 host: the measurement and the hosts slow"),
+        page(&world, Role::Operator)
+            .contains("In use by 1 host: the measurement and the hosts slow"),
         "another one"
     );
     world.workbench.run.as_mut().expect("a run").stage = Stage::Done;
@@ -180,7 +191,8 @@ fn a_form_stands_for_the_command_line_beside_it() {
     let refused = read(&named("date")).expect_err("it is not the name");
     assert_eq!(refused.kind, ErrorKind::Invalid);
     // Unexpected values stay one argument of one option.
-    let odd = [&form[..2], &[("profile", "--html=/etc/passwd"), ("runtime", "1s --destroy-data")]].concat();
+    let odd = [&form[..2], &[("profile", "--html=/etc/passwd"), ("runtime", "1s --destroy-data")]]
+        .concat();
     let Order::Measure(order) = read(&odd).expect("it is one word").order else { panic!() };
     assert_eq!(order.words()[2], "--profile=--html=/etc/passwd");
     assert_eq!(order.words().len(), 5);
@@ -208,17 +220,21 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
         order.words().join(" ")
     };
     assert!(read(&world, "HBA").starts_with(
-        "predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K --profile=random-read"
+        "predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K \
+            --profile=random-read"
     ));
     assert!(
-        read(&world, "EP420i")
-            .starts_with("predict --controller=EP420i --drives=3xSAS-12G-HDD --level=raid5 --profile")
+        read(&world, "EP420i").starts_with(
+            "predict --controller=EP420i --drives=3xSAS-12G-HDD --level=raid5 --profile"
+        )
     );
     // The form of the page describes the same volume.
     world.workbench.prediction = None;
     let shown = page(&world, Role::Operator);
     assert!(
-        shown.contains("softroc predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K"),
+        shown.contains(
+            "softroc predict --controller=HBA --drives=3xSAS-12G-HDD --level=raid5 --strip=256K"
+        ),
         "{shown}"
     );
     // A failed drive is also failed in the prediction.
@@ -227,7 +243,10 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
     volume.drives[1].state = controller::DriveState::Failed;
     assert!(page(&world, Role::Operator).contains("--outstanding=1,8 --failed=1<"));
     assert!(shown.contains("<option value=\"EP420i\">EP420i: Model EP420i</option>"), "{shown}");
-    assert!(shown.contains("<option value=\"database\" selected>database (writes)</option>"), "{shown}");
+    assert!(
+        shown.contains("<option value=\"database\" selected>database (writes)</option>"),
+        "{shown}"
+    );
     assert!(!page(&world, Role::Operator).contains("<button disabled>Measure data"));
     assert!(page(&world, Role::ReadOnly).contains("<button disabled>Measure data"));
 }
@@ -238,7 +257,8 @@ fn a_prediction_is_of_what_the_volume_is_as_far_as_the_controller_has_it() {
 fn a_model_that_the_catalog_does_not_have_is_refused() {
     let world = world();
     let read = |controller: &str, drive: &str| {
-        let fields = [("verb", "predict-run"), ("of", "data"), ("controller", controller), ("drive", drive)];
+        let fields =
+            [("verb", "predict-run"), ("of", "data"), ("controller", controller), ("drive", drive)];
         ConsoleAction::read(&query(&fields), &world)
     };
     assert!(read("HBA", "SAS-12G-HDD").is_ok());

@@ -87,7 +87,9 @@ fn the_first_screen_answers_five_questions() {
 #[test]
 fn a_drive_is_pulled_only_where_no_volume_needs_it() {
     let mut world = world();
-    let of = |world: &webconsole::World, name: &str| html(world, Role::ReadOnly, "drive", &[("of", name)]);
+    let of = |world: &webconsole::World, name: &str| {
+        html(world, Role::ReadOnly, "drive", &[("of", name)])
+    };
     assert!(of(&world, "/dev/sda").contains("No: &#39;data&#39; tolerates no further failure."));
     assert!(of(&world, "/dev/sdd").contains("No: its data is being rebuilt or copied."));
     assert!(of(&world, "/dev/sde").contains("Yes, but only 0 hot spares would remain."));
@@ -105,7 +107,9 @@ fn of_a_drive_that_is_refused_nobody_says_that_it_may_go() {
     (world.drives[1].slot, world.drives[1].volumes) = (None, Vec::new());
     let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
     assert!(
-        page.contains("No: it is unknown which volume needs it. Run &#39;softroc drive show /dev/sdb&#39;."),
+        page.contains(
+            "No: it is unknown which volume needs it. Run &#39;softroc drive show /dev/sdb&#39;."
+        ),
         "{page}"
     );
     assert!(page.contains("Unknown."), "{page}");
@@ -125,7 +129,8 @@ fn of_a_volume_that_is_offline_missing_drives_are_to_come_back() {
     assert!(page.contains("Only to reconnect it: &#39;data&#39; is offline"), "{page}");
     assert!(
         page.contains(
-            "When &#39;data&#39; is online again: reconnect its missing drives, or restore a backup."
+            "When &#39;data&#39; is online again: reconnect its missing drives, or restore a \
+                backup."
         ),
         "{page}"
     );
@@ -138,9 +143,11 @@ fn a_drive_whose_place_was_taken_is_advised_on_as_well() {
     let mut world = world();
     (world.drives[1].slot, world.drives[1].volumes) = (None, Vec::new());
     let page = html(&world, Role::ReadOnly, "drive", &[("of", "/dev/sdb")]);
-    for answer in
-        ["Yes: no volume uses it.", "When the rebuild is done: 43 %", "A rotating drive of at least 4.00 TB"]
-    {
+    for answer in [
+        "Yes: no volume uses it.",
+        "When the rebuild is done: 43 %",
+        "A rotating drive of at least 4.00 TB",
+    ] {
         assert!(page.contains(answer), "{answer} is not in {page}");
     }
     world.tasks.clear();
@@ -152,7 +159,9 @@ fn a_drive_whose_place_was_taken_is_advised_on_as_well() {
 #[test]
 fn what_is_not_normal_is_on_top_of_every_page() {
     let world = world();
-    for (name, of) in [("", ""), ("volume", "home"), ("drive", "/dev/sda"), ("events", ""), ("nowhere", "")] {
+    for (name, of) in
+        [("", ""), ("volume", "home"), ("drive", "/dev/sda"), ("events", ""), ("nowhere", "")]
+    {
         let page = html(&world, Role::ReadOnly, name, &[("of", of)]);
         let (_, main) = page.split_once("<main").expect("main");
         let status = main.split("</section>").next().expect("a part");
@@ -182,7 +191,9 @@ fn text_of_others_is_no_markup() {
             assert!(!page.contains(raw), "{raw} on {name} {of}");
         }
     }
-    assert!(html(&world, Role::ReadOnly, "", &[]).contains("&#60;failed&#62; &#38; &#39;data&#39;"));
+    assert!(
+        html(&world, Role::ReadOnly, "", &[]).contains("&#60;failed&#62; &#38; &#39;data&#39;")
+    );
 }
 
 #[test]
@@ -193,7 +204,8 @@ fn an_open_page_is_told_what_changed_and_nothing_else() {
         let page = webconsole::page(world, &viewer, "", &query(&[]));
         page.changed(&mut shown).map(|json| {
             let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-            let parts = told["parts"].as_object().expect("parts").keys().cloned().collect::<Vec<_>>();
+            let parts =
+                told["parts"].as_object().expect("parts").keys().cloned().collect::<Vec<_>>();
             parts.join(" ")
         })
     };
@@ -216,7 +228,10 @@ fn events_are_filtered_and_exported() {
     let csv = webconsole::export(&world, &query(&[("words", "SDB")]), Export::Csv).expect("CSV");
     let rows: Vec<&str> = csv.split_terminator("\r\n").collect();
     assert_eq!(rows.len(), 2);
-    assert!(rows[1].starts_with("\"2\",\"2023-11-14T21:13:20Z\",\"critical\",\"drive.failed\","), "{csv}");
+    assert!(
+        rows[1].starts_with("\"2\",\"2023-11-14T21:13:20Z\",\"critical\",\"drive.failed\","),
+        "{csv}"
+    );
     let json = webconsole::export(&world, &query(&[]), Export::Json).expect("JSON");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).expect("JSON")[1]["number"], 2);
 }
@@ -224,9 +239,12 @@ fn events_are_filtered_and_exported() {
 #[test]
 fn a_page_is_small() {
     let page = html(&world(), Role::Administrator, "", &[]);
-    let assets =
-        ["console.css", "console.js", "icon.svg"].map(|name| webconsole::asset(name).expect(name).text.len());
+    let assets = ["console.css", "console.js", "icon.svg"]
+        .map(|name| webconsole::asset(name).expect(name).text.len());
     let all = page.len() + assets.iter().sum::<usize>();
     assert!(all < 100 << 10, "{all} bytes");
-    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("style="), "{page}");
+    assert!(
+        !page.contains("http:") && !page.contains("https:") && !page.contains("style="),
+        "{page}"
+    );
 }

@@ -4,7 +4,8 @@ mod world;
 
 use access::Role;
 use controller::{
-    Command, DriveState, Error, ErrorKind, ForeignDrive, Preset, Progress, Reply, ReshapeInfo, VolumeState,
+    Command, DriveState, Error, ErrorKind, ForeignDrive, Preset, Progress, Reply, ReshapeInfo,
+    VolumeState,
 };
 use webconsole::{ConsoleAction, Model, Order, Point, Prediction, Stage, World};
 use world::{html, query, world};
@@ -31,7 +32,9 @@ fn row<'p>(page: &'p str, level: &str) -> Vec<&'p str> {
     let head = format!("<tr><th scope=\"row\">{level}</th>");
     let (_, rest) = page.split_once(&head).unwrap_or_else(|| panic!("no {level} in {page}"));
     let cells = rest.split("</tr>").next().expect("an end").split("<td data-label=").skip(1);
-    cells.map(|cell| cell.split('>').nth(1).and_then(|text| text.split('<').next()).expect("text")).collect()
+    cells
+        .map(|cell| cell.split('>').nth(1).and_then(|text| text.split('<').next()).expect("text"))
+        .collect()
 }
 
 #[test]
@@ -53,7 +56,10 @@ fn each_level_says_what_it_gives_and_what_it_costs() {
 fn what_a_drive_holds_is_said_before_it_is_chosen() {
     let mut world = with_unused();
     let question = Command::ForeignList {};
-    assert_eq!(webconsole::questions(&world, "create", &query(&[])), std::slice::from_ref(&question));
+    assert_eq!(
+        webconsole::questions(&world, "create", &query(&[])),
+        std::slice::from_ref(&question)
+    );
     let held = ForeignDrive {
         name: "/dev/sdx".to_owned(),
         holds: vec!["an ext4 file system named <root> (at byte 1080)".to_owned()],
@@ -63,10 +69,17 @@ fn what_a_drive_holds_is_said_before_it_is_chosen() {
     let told = Reply::Foreign { volumes: Vec::new(), drives: vec![held] };
     world.answers = vec![(question.clone(), Ok(told))];
     let page = html(&world, Role::Administrator, "create", &[]);
-    assert_eq!(page.matches("▲ holds an ext4 file system named &#60;root&#62;").count(), 1, "{page}");
+    assert_eq!(
+        page.matches("▲ holds an ext4 file system named &#60;root&#62;").count(),
+        1,
+        "{page}"
+    );
     world.answers = vec![(question, Err(Error::new(ErrorKind::Busy, "too many commands wait")))];
     let page = html(&world, Role::Administrator, "create", &[]);
-    assert!(page.contains("The content of the drives is unknown: Too many commands wait."), "{page}");
+    assert!(
+        page.contains("The content of the drives is unknown: Too many commands wait."),
+        "{page}"
+    );
 }
 
 /// Adds a catalog of one controller and one drive.
@@ -92,11 +105,15 @@ fn what_is_predicted_of_each_level_is_shown_when_it_is_there() {
     let orders = webconsole::predictions(&world, "create", &query(&fields));
     let levels: Vec<&str> = orders.iter().map(|order| order.level.as_str()).collect();
     assert_eq!(levels, ["raid0", "raid1", "raid5", "raid6"], "those that the drives make");
-    assert!(webconsole::predictions(&world, "create", &query(&FOUR)).is_empty(), "without selected models");
+    assert!(
+        webconsole::predictions(&world, "create", &query(&FOUR)).is_empty(),
+        "without selected models"
+    );
     // The command line's syntax for several models must not be accepted: it would allow an
     // unbounded number of drives.
     for model in ["SAS-12G-HDD+254xSAS-12G-HDD", "SAS"] {
-        let odd: Vec<_> = FOUR.into_iter().chain([("controller", "HBA"), ("model", model)]).collect();
+        let odd: Vec<_> =
+            FOUR.into_iter().chain([("controller", "HBA"), ("model", model)]).collect();
         assert!(webconsole::predictions(&world, "create", &query(&odd)).is_empty(), "{model}");
     }
     let known = |number: usize, stage: Stage| {
@@ -125,7 +142,8 @@ fn what_is_predicted_of_each_level_is_shown_when_it_is_there() {
     assert_eq!(of("raid5"), "1234");
     assert!(page.contains("<small>HBA has &#60;none&#62;.</small>"), "{page}");
     assert!(page.contains("model=SAS-12G-HDD&#38;level=raid6#result"), "{page}");
-    let cli = "softroc predict --controller=HBA --drives=4xSAS-12G-HDD --level=raid5 --strip=256K --profile=database --outstanding=32";
+    let cli = "softroc predict --controller=HBA --drives=4xSAS-12G-HDD --level=raid5 --strip=256K \
+        --profile=database --outstanding=32";
     assert!(page.contains(cli), "{page}");
     let page = html(&world, Role::ReadOnly, "create", &fields);
     assert!(!page.contains("name=\"controller\"") && page.contains("takes operator"), "{page}");
@@ -154,7 +172,8 @@ fn what_a_volume_serves_without_drives_is_predicted_beside_what_it_serves_whole(
     world.foreseen = orders.iter().map(known).collect();
     let page = html(&world, Role::Operator, "what-if", &fields);
     assert!(
-        page.contains("<code>softroc predict --controller=HBA") && page.contains("--failed=2</code>"),
+        page.contains("<code>softroc predict --controller=HBA")
+            && page.contains("--failed=2</code>"),
         "{page}"
     );
     assert!(page.contains("<dt>With all drives</dt><dd>– HBA has &#60;none&#62;.</dd>"), "{page}");
@@ -169,14 +188,19 @@ fn the_result_is_shown_before_it_is_made_and_made_as_it_was_shown() {
     let page = html(&world, Role::Administrator, "create", &fields);
     assert!(page.contains("Summary: raid6"), "{page}");
     assert!(page.contains("▲ Its drives differ in size"), "unused space is reported: {page}");
-    let cli = "softroc volume create NAME --level raid6 --preset performance --drives /dev/sdw /dev/sdx";
+    let cli =
+        "softroc volume create NAME --level raid6 --preset performance --drives /dev/sdw /dev/sdx";
     assert!(page.contains(cli), "{page}");
-    let mut sent = vec![("verb", "create"), ("of", "raid6"), ("name", "new"), ("preset", "fast-path")];
+    let mut sent =
+        vec![("verb", "create"), ("of", "raid6"), ("name", "new"), ("preset", "fast-path")];
     sent.extend(FOUR);
     let deed = ConsoleAction::read(&query(&sent), &world).expect("it can be asked");
     let Order::Command(Command::VolumeCreate(create)) = &deed.order else { panic!("{deed:?}") };
     assert_eq!(create.drives, FOUR.map(|(_, name)| name.to_owned()));
-    assert_eq!((create.name.as_str(), create.level.as_str(), create.destroy_data), ("new", "raid6", false));
+    assert_eq!(
+        (create.name.as_str(), create.level.as_str(), create.destroy_data),
+        ("new", "raid6", false)
+    );
     assert_eq!(create.write_mode, Some(Preset::FastPath.settings().write_mode));
     assert_eq!(deed.then("/console/create"), "/console/volume?of=new&asked=create");
     sent.insert(0, ("preset", "slow"));
@@ -187,7 +211,10 @@ fn the_result_is_shown_before_it_is_made_and_made_as_it_was_shown() {
 #[test]
 fn drives_that_are_used_are_not_offered() {
     let page = html(&world(), Role::Administrator, "create", &[("drive", "/dev/sda")]);
-    assert!(page.contains("There is no unused drive.") && !page.contains("Levels for 1 drive"), "{page}");
+    assert!(
+        page.contains("There is no unused drive.") && !page.contains("Levels for 1 drive"),
+        "{page}"
+    );
 }
 
 /// Results of the page's queries: reads of a RAID 5 on three drives, one of them failed.
@@ -216,9 +243,14 @@ fn what_would_be_lost_is_said_of_each_volume() {
     world.volumes[1].state = VolumeState::Optimal;
     (world.volumes[1].may_lose, world.volumes[1].may_lose_at_most) = (1, 1);
     let page = html(&answered(world.clone(), &fields), Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("stays online without data loss. It then tolerates no further failure."), "{page}");
     assert!(
-        page.contains("4 KiB reads of the first 16 strips: 11 need 1 drive read, 5 need 2 drive reads; mean"),
+        page.contains("stays online without data loss. It then tolerates no further failure."),
+        "{page}"
+    );
+    assert!(
+        page.contains(
+            "4 KiB reads of the first 16 strips: 11 need 1 drive read, 5 need 2 drive reads; mean"
+        ),
         "{page}"
     );
     assert!(page.contains("mean 1.3.") && page.contains("the plan of 2"), "{page}");
@@ -247,11 +279,17 @@ fn where_it_depends_the_controller_is_asked() {
     );
     world.answers[0].1 = Err(Error::new(ErrorKind::Invalid, "both copies are gone"));
     let page = html(&world, Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("&#39;data&#39; goes offline") && page.contains("Both copies are gone."), "{page}");
+    assert!(
+        page.contains("&#39;data&#39; goes offline") && page.contains("Both copies are gone."),
+        "{page}"
+    );
     // A busy controller has not reported data loss.
     world.answers[0].1 = Err(Error::new(ErrorKind::Busy, "too many commands wait"));
     let page = html(&world, Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("The effect on &#39;data&#39; is unknown. Too many commands wait."), "{page}");
+    assert!(
+        page.contains("The effect on &#39;data&#39; is unknown. Too many commands wait."),
+        "{page}"
+    );
 }
 
 /// `data` with a drive under rebuild, and this fault tolerance.
@@ -273,9 +311,16 @@ fn filling(level: &str, slot: usize, may_lose: (u16, u16)) -> World {
 fn what_a_rebuild_has_not_reached_is_not_promised() {
     let fields = [("of", "data"), ("fail", "2")];
     let world = filling("raid10", 1, (0, 1));
-    assert_eq!(webconsole::questions(&world, "what-if", &query(&fields)), [], "the beginning proves nothing");
+    assert_eq!(
+        webconsole::questions(&world, "what-if", &query(&fields)),
+        [],
+        "the beginning proves nothing"
+    );
     let page = html(&world, Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("The effect on &#39;data&#39; is unknown. /dev/sdd is incomplete"), "{page}");
+    assert!(
+        page.contains("The effect on &#39;data&#39; is unknown. /dev/sdd is incomplete"),
+        "{page}"
+    );
     assert!(!page.contains("without data loss") && !page.contains("Cost of a read"), "{page}");
 }
 
@@ -289,7 +334,10 @@ fn parity_that_does_not_agree_is_not_relied_on() {
     (data.may_lose, data.may_lose_at_most) = (1, 1);
     data.resync = Some(Progress { regions_left: 3, regions: 100, percent: 97 });
     let page = html(&world, Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("The effect on &#39;data&#39; is unknown. Its parity is not consistent"), "{page}");
+    assert!(
+        page.contains("The effect on &#39;data&#39; is unknown. Its parity is not consistent"),
+        "{page}"
+    );
     // Each copy is complete.
     "raid1".clone_into(&mut world.volumes[1].level);
     let page = html(&answered(world.clone(), &fields), Role::ReadOnly, "what-if", &fields);
@@ -309,8 +357,12 @@ fn a_drive_that_is_being_filled_is_no_further_failure() {
     let fields = [("of", "data"), ("fail", "2")];
     let world = filling("raid5", 2, (0, 0));
     let page = html(&answered(world.clone(), &fields), Role::ReadOnly, "what-if", &fields);
-    assert!(page.contains("stays online without data loss. It then tolerates no further failure."), "{page}");
-    let page = html(&world, Role::ReadOnly, "what-if", &[("of", "data"), ("fail", "2"), ("fail", "0")]);
+    assert!(
+        page.contains("stays online without data loss. It then tolerates no further failure."),
+        "{page}"
+    );
+    let page =
+        html(&world, Role::ReadOnly, "what-if", &[("of", "data"), ("fail", "2"), ("fail", "0")]);
     assert!(page.contains("&#39;data&#39; goes offline"), "{page}");
     // One of two volumes on the same drives may be complete. That is unknown unless nothing is
     // missing.
@@ -327,10 +379,12 @@ fn a_drive_that_is_being_filled_is_no_further_failure() {
 
 fn on_its_way() -> ReshapeInfo {
     let layout = serde_json::json!({
-        "level": "raid5", "drives": 3, "strip_bytes": 262_144, "capacity_bytes": 8_u64 << 40, "may_lose": 1,
+        "level": "raid5", "drives": 3, "strip_bytes": 262_144, "capacity_bytes": 8_u64 << 40,
+        "may_lose": 1,
     });
     let way = serde_json::json!({
-        "volume": "data", "from": layout, "to": layout, "may_lose": 1, "saved_at_a_time_bytes": 0, "at_a_time_bytes": 0,
+        "volume": "data", "from": layout, "to": layout, "may_lose": 1, "saved_at_a_time_bytes": 0,
+        "at_a_time_bytes": 0,
     });
     serde_json::from_value(way).expect("a way")
 }
@@ -386,7 +440,10 @@ fn what_cannot_be_predicted_is_not_and_the_page_says_why() {
     assert_eq!((asked(&like("raid1e", 2)), asked(&like("raid1", 3))), (2, 2));
     let bench = |world: &World| html(world, Role::Operator, "bench", &[("of", "data")]);
     let page = bench(&like("raid1e", 3));
-    assert!(page.contains("3 copies of each block") && !page.contains("value=\"predict-run\""), "{page}");
+    assert!(
+        page.contains("3 copies of each block") && !page.contains("value=\"predict-run\""),
+        "{page}"
+    );
     let mut out = like("raid5ee", 1);
     assert!(bench(&out).contains("value=\"predict-run\""), "the volume is complete");
     out.volumes[1].drives[1].state = DriveState::Failed;

@@ -4,7 +4,8 @@ mod world;
 
 use access::Role;
 use controller::{
-    Command, DriveState, Error, ErrorKind, Event, ForeignDrive, Reply, TaskKind, TaskState, VolumeState,
+    Command, DriveState, Error, ErrorKind, Event, ForeignDrive, Reply, TaskKind, TaskState,
+    VolumeState,
 };
 use webconsole::World;
 use world::{html, query, world};
@@ -25,7 +26,8 @@ fn page(world: &World, of: &str) -> String {
 
 /// The current step.
 fn step(page: &str) -> &str {
-    let (_, rest) = page.split_once("aria-current=\"step\">").unwrap_or_else(|| panic!("no step: {page}"));
+    let (_, rest) =
+        page.split_once("aria-current=\"step\">").unwrap_or_else(|| panic!("no step: {page}"));
     rest.split("</span> ").nth(1).and_then(|rest| rest.split(" <small>").next()).expect("a step")
 }
 
@@ -36,10 +38,16 @@ fn the_drive_that_failed_is_chosen_and_named_by_all_that_is_known_of_it() {
     assert_eq!(address, "/console/replace?of=data%3A1");
     let page = page(&world, "data:1");
     assert!(page.contains("<h1>Replace drive data:1</h1>"), "{page}");
-    assert!(page.contains("enclosure e1, bay 2 · slot data:1 · ST4000NM0025 · serial ZC12"), "{page}");
+    assert!(
+        page.contains("enclosure e1, bay 2 · slot data:1 · ST4000NM0025 · serial ZC12"),
+        "{page}"
+    );
     assert!(page.contains("Yes: its volumes run without it."), "{page}");
     assert!(page.contains("softroc drive replace data:1 --with /dev/sde</code>"), "{page}");
-    assert!(page.contains("href=\"/console/replace?of=data%3A0\">Replace data:0</a>"), "others: {page}");
+    assert!(
+        page.contains("href=\"/console/replace?of=data%3A0\">Replace data:0</a>"),
+        "others: {page}"
+    );
     assert!(!page.contains("name=\"word\""), "nothing has to be typed of one that is out: {page}");
 }
 
@@ -59,7 +67,10 @@ fn the_steps_follow_what_happens() {
     let mut world = crate::world();
     let filling = page(&world, "data:1");
     assert_eq!(step(&filling), "Rebuild");
-    assert!(filling.contains("No action needed: /dev/sdd is being rebuilt or copied (43 %)."), "{filling}");
+    assert!(
+        filling.contains("No action needed: /dev/sdd is being rebuilt or copied (43 %)."),
+        "{filling}"
+    );
     assert!(!filling.contains("value=\"replace\""), "nothing is asked twice: {filling}");
     // Complete; the drive can be replaced again.
     (world.tasks[0].state, world.tasks[0].ended_unix_s) = (TaskState::Done, Some(world::NOW - 60));
@@ -75,7 +86,10 @@ fn the_steps_follow_what_happens() {
 fn a_drive_that_works_takes_its_serial_number() {
     let page = page(&broken(), "data:0");
     assert!(page.contains("Do not remove it yet."), "{page}");
-    assert!(page.contains("The old drive works. To confirm, type its serial number, ZC11"), "{page}");
+    assert!(
+        page.contains("The old drive works. To confirm, type its serial number, ZC11"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -96,7 +110,9 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     let shown = page(&world, "data:1");
     assert!(shown.contains("Not empty: Linux md &#60;1.2&#62;."), "{shown}");
     assert!(
-        shown.contains("Such a drive is refused unless you confirm that its content may be overwritten."),
+        shown.contains(
+            "Such a drive is refused unless you confirm that its content may be overwritten."
+        ),
         "{shown}"
     );
     // A drive that is too small cannot be selected.
@@ -107,7 +123,10 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
     // A failed query does not mean that the drives are empty.
     world.answers[0].1 = Err(Error::new(ErrorKind::Busy, "too many commands wait"));
     let unknown = page(&world, "data:1");
-    assert!(unknown.contains("The content of these drives is unknown. Too many commands wait."), "{unknown}");
+    assert!(
+        unknown.contains("The content of these drives is unknown. Too many commands wait."),
+        "{unknown}"
+    );
 }
 
 /// Regression: a page without a slot selected the first failed drive again with each update. It
@@ -116,7 +135,10 @@ fn what_a_new_drive_holds_is_said_before_it_is_taken() {
 fn a_page_stays_with_its_place() {
     let mut world = broken();
     let shown = page(&world, "");
-    assert!(shown.contains("href=\"/console/replace?of=data%3A1\">Replace it, step by step</a>"), "{shown}");
+    assert!(
+        shown.contains("href=\"/console/replace?of=data%3A1\">Replace it, step by step</a>"),
+        "{shown}"
+    );
     assert!(!shown.contains("value=\"replace\""), "no form without a slot: {shown}");
     let shown = html(&world, Role::Administrator, "replace", &[("of", "data:1"), ("again", "yes")]);
     assert!(
@@ -142,22 +164,32 @@ fn ended(state: TaskState) -> World {
 #[test]
 fn a_rebuild_that_ended_too_early_is_not_done() {
     let mut world = ended(TaskState::Stopped);
-    let came = "drive /dev/sdd takes the slot of drive /dev/sdb; rebuilding onto /dev/sdd (regions: 57)";
+    let came =
+        "drive /dev/sdd takes the slot of drive /dev/sdb; rebuilding onto /dev/sdd (regions: 57)";
     world.events.push(event("drive.takes-slot", came));
     let stopped = page(&world, "data:1");
-    assert!(stopped.contains("/dev/sdd is incomplete: the rebuild was stopped at 43 %."), "{stopped}");
+    assert!(
+        stopped.contains("/dev/sdd is incomplete: the rebuild was stopped at 43 %."),
+        "{stopped}"
+    );
     assert!(stopped.contains("softroc task resume 7</code>"), "{stopped}");
     assert_eq!(step(&stopped), "Rebuild");
     assert!(!stopped.contains("The data of this drive is complete"), "{stopped}");
     let mut failed = ended(TaskState::Failed);
     failed.tasks[0].reason = Some("drive /dev/sdd cannot be written".to_owned());
     let shown = page(&failed, "data:1");
-    assert!(shown.contains("the rebuild failed at 43 %. Drive /dev/sdd cannot be written."), "{shown}");
+    assert!(
+        shown.contains("the rebuild failed at 43 %. Drive /dev/sdd cannot be written."),
+        "{shown}"
+    );
     failed.tasks.clear();
     assert!(page(&failed, "data:1").contains("and no task runs"));
     // A paused task is not over, but does not continue by itself.
     let paused = page(&ended(TaskState::Paused), "data:1");
-    assert!(paused.contains("Resume it to continue") && !paused.contains("automatically"), "{paused}");
+    assert!(
+        paused.contains("Resume it to continue") && !paused.contains("automatically"),
+        "{paused}"
+    );
     // The same applies to a copy from a working drive.
     let mut beside = ended(TaskState::Stopped);
     beside.tasks[0].kind = TaskKind::Replace;
@@ -206,11 +238,15 @@ fn the_drive_that_was_replaced_is_the_one_to_pull() {
     // After its removal, no step is left.
     world.drives[1].state = DriveState::Missing;
     let pulled = page(&world, "data:1");
-    assert!(!pulled.contains("aria-current=\"step\"") && pulled.contains("Remove the old drive"), "{pulled}");
+    assert!(
+        !pulled.contains("aria-current=\"step\"") && pulled.contains("Remove the old drive"),
+        "{pulled}"
+    );
     // The examined events may not reach back far enough.
     world.events.truncate(2);
     let mut task = world::world().tasks.remove(0);
-    (task.kind, task.state, task.ended_unix_s) = (TaskKind::Replace, TaskState::Done, Some(world::NOW - 60));
+    (task.kind, task.state, task.ended_unix_s) =
+        (TaskKind::Replace, TaskState::Done, Some(world::NOW - 60));
     world.tasks.push(task);
     let unknown = page(&world, "data:1");
     assert!(unknown.contains("it is among the unused drives"), "{unknown}");
@@ -224,11 +260,15 @@ fn where_the_volume_does_not_serve_nothing_is_replaced() {
         world.volumes[1].state = state;
         let shown = page(&world, "data:1");
         assert!(
-            shown.contains("is not available: it is") && shown.contains("Reconnect the missing drives"),
+            shown.contains("is not available: it is")
+                && shown.contains("Reconnect the missing drives"),
             "{shown}"
         );
         assert!(!shown.contains("runs without it"), "{shown}");
-        assert!(!shown.contains("value=\"replace\"") && !shown.contains("class=\"steps\""), "{shown}");
+        assert!(
+            !shown.contains("value=\"replace\"") && !shown.contains("class=\"steps\""),
+            "{shown}"
+        );
         assert_eq!(webconsole::questions(&world, "replace", &query(&[("of", "data:1")])), []);
     }
 }
@@ -239,5 +279,7 @@ fn where_nothing_is_out_nothing_is_chosen() {
     world.volumes[1].drives[1].state = DriveState::Online;
     let page = page(&world, "");
     assert!(page.contains("No drive has to be replaced"), "{page}");
-    assert!(html(&world, Role::ReadOnly, "replace", &[("of", "data:9")]).contains("There is no slot"));
+    assert!(
+        html(&world, Role::ReadOnly, "replace", &[("of", "data:9")]).contains("There is no slot")
+    );
 }

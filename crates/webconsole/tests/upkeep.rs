@@ -21,8 +21,10 @@ fn kept() -> World {
         next_unix_s: on.then_some(NOW + 7200),
         last_unix_s: None,
     };
-    let schedules =
-        vec![schedule(Scheduled::Patrol, None, true), schedule(Scheduled::Check, Some("data"), false)];
+    let schedules = vec![
+        schedule(Scheduled::Patrol, None, true),
+        schedule(Scheduled::Check, Some("data"), false),
+    ];
     world.answers = vec![(Command::ScheduleList {}, Ok(Reply::Schedules { schedules }))];
     world.upkeep = Some(Upkeep {
         channels: vec![Channel {
@@ -84,10 +86,18 @@ fn forms_become_orders() {
     let world = kept();
     let read = |fields: &[(&str, &str)]| ConsoleAction::read(&query(fields), &world);
     let order = |fields: &[(&str, &str)]| read(fields).expect("it can be asked").order;
-    let set =
-        order(&[("verb", "schedule-check"), ("of", "data"), ("on", "on"), ("every", "28"), ("at", "03:30")]);
+    let set = order(&[
+        ("verb", "schedule-check"),
+        ("of", "data"),
+        ("on", "on"),
+        ("every", "28"),
+        ("at", "03:30"),
+    ]);
     let Order::Command(Command::TaskSchedule(set)) = set else { panic!("{set:?}") };
-    assert_eq!((set.volume.as_deref(), set.on, set.every_days), (Some("data"), Some(true), Some(28)));
+    assert_eq!(
+        (set.volume.as_deref(), set.on, set.every_days),
+        (Some("data"), Some(true), Some(28))
+    );
     assert_eq!(set.at_s, Some(12_600));
     // Unchanged values are not set: setting them would make the controller forget the last check.
     let shown = [
@@ -97,8 +107,10 @@ fn forms_become_orders() {
         ("was-every", "7"),
         ("was-at", "02:00"),
     ];
-    let changed = |on, every, at| read(&[&shown[..], &[("on", on), ("every", every), ("at", at)]].concat());
-    let Order::Command(Command::TaskSchedule(set)) = changed("off", "7", "03:30").expect("it can").order
+    let changed =
+        |on, every, at| read(&[&shown[..], &[("on", on), ("every", every), ("at", at)]].concat());
+    let Order::Command(Command::TaskSchedule(set)) =
+        changed("off", "7", "03:30").expect("it can").order
     else {
         panic!("it is a schedule");
     };
@@ -106,8 +118,14 @@ fn forms_become_orders() {
     let same = changed("off", "7", "02:00").expect_err("nothing differs");
     assert!(same.message.contains("nothing was changed"), "{same}");
     let page = html(&world, Role::Operator, "maintenance", &[]);
-    assert!(page.contains("name=\"was-every\" value=\"7\""), "the form has its initial values: {page}");
-    assert_eq!(order(&[("verb", "notify-test"), ("of", "mail")]), Order::TestChannel("mail".to_owned()));
+    assert!(
+        page.contains("name=\"was-every\" value=\"7\""),
+        "the form has its initial values: {page}"
+    );
+    assert_eq!(
+        order(&[("verb", "notify-test"), ("of", "mail")]),
+        Order::TestChannel("mail".to_owned())
+    );
     let add = [("verb", "account-add"), ("name", "eve"), ("role", "operator")];
     assert_eq!(order(&add), Order::AddAccount("eve".to_owned(), Role::Operator));
     for wrong in [
@@ -127,11 +145,13 @@ fn a_policy_is_set_where_it_is_shown() {
     assert!(page.contains("softroc volume set data --write-mode write-through</code>"), "{page}");
     assert!(page.contains("<option selected>write-through</option>"), "{page}");
     let set = |policy: &str, value: &str, sure: bool| {
-        let mut fields = vec![("verb", "policy"), ("of", "data"), ("policy", policy), ("value", value)];
+        let mut fields =
+            vec![("verb", "policy"), ("of", "data"), ("policy", policy), ("value", value)];
         fields.extend(sure.then_some(("sure", "yes")));
         ConsoleAction::read(&query(&fields), &world)
     };
-    let Order::Command(Command::VolumePolicy(policy)) = set("task-rate", "40", false).expect("it can").order
+    let Order::Command(Command::VolumePolicy(policy)) =
+        set("task-rate", "40", false).expect("it can").order
     else {
         panic!("it is a policy");
     };
@@ -154,7 +174,10 @@ fn a_policy_is_set_where_it_is_shown() {
     // Regression: an empty field was accepted without effect.
     for policy in ["task-rate", "preset", "medium-error-limit"] {
         let empty = set(policy, " ", false).expect_err("it is empty");
-        assert!(empty.kind == ErrorKind::Invalid && empty.message.contains("nothing was changed"), "{empty}");
+        assert!(
+            empty.kind == ErrorKind::Invalid && empty.message.contains("nothing was changed"),
+            "{empty}"
+        );
     }
 }
 
@@ -189,22 +212,38 @@ fn what_is_worth_knowing_is_told_with_what_was_accepted() {
     let mut world = world();
     world.notes = vec!["this concerns all volumes of the array: <data>, more".to_owned()];
     let page = html(&world, Role::Operator, "volume", &[("of", "data"), ("asked", "policy")]);
-    assert!(page.contains("▲ This concerns all volumes of the array: &#60;data&#62;, more."), "{page}");
+    assert!(
+        page.contains("▲ This concerns all volumes of the array: &#60;data&#62;, more."),
+        "{page}"
+    );
 }
 
 /// Regression: a volume without a preset showed data-protection, and the command line `--preset 0`.
 #[test]
 fn a_volume_without_a_preset_has_none() {
-    let page = html(&with_policy("preset", "none"), Role::Administrator, "volume", &[("of", "data")]);
+    let page =
+        html(&with_policy("preset", "none"), Role::Administrator, "volume", &[("of", "data")]);
     assert!(
         page.contains("<option value=\"\" selected>–</option><option>data-protection</option>"),
         "{page}"
     );
     assert!(page.contains("softroc volume set data --preset VALUE</code>"), "{page}");
-    let page = html(&with_policy("preset", "performance"), Role::Administrator, "volume", &[("of", "data")]);
-    assert!(page.contains("<option selected>performance</option>") && !page.contains(">–<"), "{page}");
-    let page =
-        html(&with_policy("medium-error-limit", "none"), Role::Administrator, "volume", &[("of", "data")]);
+    let page = html(
+        &with_policy("preset", "performance"),
+        Role::Administrator,
+        "volume",
+        &[("of", "data")],
+    );
+    assert!(
+        page.contains("<option selected>performance</option>") && !page.contains(">–<"),
+        "{page}"
+    );
+    let page = html(
+        &with_policy("medium-error-limit", "none"),
+        Role::Administrator,
+        "volume",
+        &[("of", "data")],
+    );
     assert!(page.contains("name=\"value\" value=\"0\" required"), "no limit is 0: {page}");
 }
 
@@ -214,13 +253,17 @@ fn a_form_offers_what_whoever_looks_may_choose() {
     let of = |world: &World, role| html(world, role, "volume", &[("of", "data")]);
     let world = world();
     let (operator, all) = (of(&world, Role::Operator), of(&world, Role::Administrator));
-    for value in ["<option>always-write-back</option>", "<option>resync</option>", "name=\"sure\""] {
+    for value in ["<option>always-write-back</option>", "<option>resync</option>", "name=\"sure\""]
+    {
         assert!(all.contains(value) && !operator.contains(value), "{value}: {operator}");
     }
     assert!(operator.contains("<option selected>journal</option>"), "{operator}");
     // The configured value is not in the list, so no value is selected.
     let resync = of(&with_policy("write-hole", "resync"), Role::Operator);
-    assert!(resync.contains("<option value=\"\" selected>–</option><option>journal</option>"), "{resync}");
+    assert!(
+        resync.contains("<option value=\"\" selected>–</option><option>journal</option>"),
+        "{resync}"
+    );
     // A viewer without permissions sees all values.
     assert!(of(&world, Role::ReadOnly).contains("<option>resync</option>"));
 }
@@ -237,7 +280,10 @@ fn what_hosts_do_is_a_sentence_a_chart_and_a_table() {
     };
     world.traffic = vec![sample(450, 10), sample(10, 40), sample(0, 20)];
     let page = html(&world, Role::ReadOnly, "volume", &[("of", "data")]);
-    assert!(page.contains("20 reads a second (20 MiB/s), 1.5 ms each; 0 writes a second."), "{page}");
+    assert!(
+        page.contains("20 reads a second (20 MiB/s), 1.5 ms each; 0 writes a second."),
+        "{page}"
+    );
     assert!(
         page.contains("<polyline class=\"reads\" points=\"300.0,82.5 593.3,0.0 600.0,55.0\"/>"),
         "{page}"

@@ -104,7 +104,10 @@ mod tests {
     #[test]
     fn a_record_is_as_long_as_its_head_and_whole_blocks() {
         let batch = Batch::of([part(512), part(5000)], 1 << 20);
-        assert_eq!((batch.changes, batch.body(), batch.len()), (4, ByteCount(8192), ByteCount(12288)));
+        assert_eq!(
+            (batch.changes, batch.body(), batch.len()),
+            (4, ByteCount(8192), ByteCount(12288))
+        );
     }
 
     #[test]

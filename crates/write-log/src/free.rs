@@ -38,7 +38,9 @@ impl FreeCells {
     /// Removes the lowest.
     pub(crate) fn take_first(&mut self) -> Option<u32> {
         let at = self.first
-            + self.filled[self.first.min(self.filled.len())..].iter().position(|filled| *filled != 0)?;
+            + self.filled[self.first.min(self.filled.len())..]
+                .iter()
+                .position(|filled| *filled != 0)?;
         self.first = at;
         let word = at * BITS + self.filled[at].trailing_zeros() as usize;
         let slot = word * BITS + self.words[word].trailing_zeros() as usize;
@@ -72,7 +74,9 @@ mod tests {
     fn the_lowest_that_is_free_comes_first() {
         let (mut free, mut sorted, mut chance) = (FreeCells::default(), BTreeSet::new(), 1_u64);
         for _ in 0..200_000 {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let (slot, kind) = ((chance >> 33) as u32 % 70_000, chance >> 60);
             assert_eq!(free.contains(slot), sorted.contains(&slot));
             match kind {

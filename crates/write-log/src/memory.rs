@@ -63,10 +63,14 @@ impl MemoryHead {
             return Err("it is not persistent memory of a cache".to_owned());
         }
         if load(1) != VERSION {
-            return Err(format!("its version is {}, and this software supports {VERSION}", load(1)));
+            return Err(format!(
+                "its version is {}, and this software supports {VERSION}",
+                load(1)
+            ));
         }
         let cells = u32::try_from(load(2)).ok().filter(|cells| MemoryHead::words(*cells) == words);
-        let cells = cells.ok_or_else(|| format!("its length does not fit {} cache blocks", load(2)))?;
+        let cells =
+            cells.ok_or_else(|| format!("its length does not fit {} cache blocks", load(2)))?;
         Ok(MemoryHead { id: whole(load(3), load(4)), cells })
     }
 }

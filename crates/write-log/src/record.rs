@@ -12,14 +12,14 @@
 //! announce which records no longer count. Notices alternate between the two blocks.
 //! ```text
 //! record, at a multiple of 4096 bytes of its ring; numbers are little-endian
-//!    0  8  "SRoCjrnl"                          48  8  tail: no record before this one counts
-//!    8  4  version, 1                          56  8  place, from the journal's beginning
-//!   12  4  CRC-32C of the head,                64  8  bytes of the head, a multiple of 4096
-//!          this field as zero                  72  8  bytes behind the head, a multiple of 4096
-//!   16 16  UUID of the journal                 80  4  CRC-32C of the bytes behind the head
-//!   32  4  number of the ring                  84  4  number of changes
-//!   36  4  zero                                88  8  firm: no record before this one can be missing
-//!   40  8  sequence, from 1; 0: a notice       96     changes, 24 bytes each; zeros to its end
+//!    0  8  "SRoCjrnl"                       48  8  tail: no record before this one counts
+//!    8  4  version, 1                       56  8  place, from the journal's beginning
+//!   12  4  CRC-32C of the head,             64  8  bytes of the head, a multiple of 4096
+//!          this field as zero               72  8  bytes behind the head, a multiple of 4096
+//!   16 16  UUID of the journal              80  4  CRC-32C of the bytes behind the head
+//!   32  4  number of the ring               84  4  number of changes
+//!   36  4  zero                             88  8  firm: no record before this one can be missing
+//!   40  8  sequence, from 1; 0: a notice    96     changes, 24 bytes each; zeros to its end
 //!
 //! change
 //!    0  2  slot
@@ -213,8 +213,8 @@ impl Record {
         };
         let (head_len, body_len) = (whole(AT_HEAD)?, whole(AT_BODY)?);
         let count = u32_at(bytes, AT_COUNT) as usize;
-        let fits =
-            head_len as u64 == Head::len(count.min(bytes.len())).0 && head_len + body_len <= bytes.len();
+        let fits = head_len as u64 == Head::len(count.min(bytes.len())).0
+            && head_len + body_len <= bytes.len();
         if !fits || crc_without(&bytes[..head_len], AT_CRC) != u32_at(bytes, AT_CRC) {
             return None;
         }
@@ -224,7 +224,8 @@ impl Record {
         }
         let changes = bytes[CHANGES..head_len].chunks_exact(CHANGE).take(count).map(decode_change);
         let changes: Vec<Change> = changes.collect::<Option<_>>()?;
-        let carried = changes.iter().try_fold(0_u64, |sum, change| sum.checked_add(change.carried()))?;
+        let carried =
+            changes.iter().try_fold(0_u64, |sum, change| sum.checked_add(change.carried()))?;
         let head = Head {
             id,
             ring: u32_at(bytes, AT_RING),
@@ -233,7 +234,8 @@ impl Record {
             firm: u64_at(bytes, AT_FIRM),
             place,
         };
-        let counts = head.sequence == 0 || (head.tail <= head.sequence && head.firm <= head.sequence);
+        let counts =
+            head.sequence == 0 || (head.tail <= head.sequence && head.firm <= head.sequence);
         let is_whole = carried <= body_len as u64 && counts;
         is_whole.then(|| Record { head, changes, body: body.to_vec() })
     }

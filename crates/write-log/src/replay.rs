@@ -165,7 +165,8 @@ impl Holders {
         members: &DriveSet,
         is_enough: impl Fn(&DriveSet) -> bool,
     ) -> Vec<DriveIndex> {
-        let mut holding = self.0.get(&(record.head.ring, record.head.sequence)).copied().unwrap_or_default();
+        let mut holding =
+            self.0.get(&(record.head.ring, record.head.sequence)).copied().unwrap_or_default();
         let mut wanting = Vec::new();
         // The slot in a record may be any number.
         let slots = record.changes.iter().map(|change| DriveIndex(change.slot));

@@ -113,7 +113,9 @@ impl Ring {
     /// The place for a record of that length now.
     pub fn place_for(&self, len: u64) -> Option<u64> {
         let first = NOTICES * BLOCK;
-        let Some(oldest) = self.live.front() else { return (first + len <= self.len).then_some(first) };
+        let Some(oldest) = self.live.front() else {
+            return (first + len <= self.len).then_some(first);
+        };
         let free_to_the_end = self.head > oldest.place;
         if free_to_the_end {
             // Where few records count at a time, the same places are reused, since they are in
@@ -129,7 +131,10 @@ impl Ring {
 
     /// Begins a record for that number of writes.
     pub fn begin(&mut self, place: u64, len: u64, writes: usize) -> Begun {
-        assert!(place >= NOTICES * BLOCK && place + len <= self.len, "a record lies within its ring");
+        assert!(
+            place >= NOTICES * BLOCK && place + len <= self.len,
+            "a record lies within its ring"
+        );
         let sequence = self.next;
         let begun = Begun { sequence, tail: self.tail, firm: self.firm };
         self.next += 1;

@@ -90,9 +90,12 @@ impl StripeRing {
 
     /// Drops records that no longer count.
     fn forget(&mut self) {
-        while let Some(gone) = self.entries.pop_front_if(|oldest| oldest.sequence < self.ring.counts_from()) {
+        while let Some(gone) =
+            self.entries.pop_front_if(|oldest| oldest.sequence < self.ring.counts_from())
+        {
             for stripe in gone.stripes {
-                if self.stripes.get(&stripe).is_some_and(|effect| effect.sequence <= gone.sequence) {
+                if self.stripes.get(&stripe).is_some_and(|effect| effect.sequence <= gone.sequence)
+                {
                     self.stripes.remove(&stripe);
                 }
             }
@@ -103,7 +106,9 @@ impl StripeRing {
     /// revokes may count.
     pub fn fail(&mut self, sequence: u64) {
         self.ring.fail(sequence);
-        let Some(entry) = self.entries.iter().find(|entry| entry.sequence == sequence) else { return };
+        let Some(entry) = self.entries.iter().find(|entry| entry.sequence == sequence) else {
+            return;
+        };
         for stripe in &entry.stripes {
             if let Some(effect) = self.stripes.get_mut(stripe) {
                 effect.revoked = false;
@@ -134,6 +139,8 @@ impl StripeRing {
     /// Whether a counting record covers a stripe that is not revoked.
     pub fn says(&self, stripe: StripeIndex) -> bool {
         let counts_from = self.ring.counts_from();
-        self.stripes.get(&stripe).is_some_and(|effect| effect.sequence >= counts_from && !effect.revoked)
+        self.stripes
+            .get(&stripe)
+            .is_some_and(|effect| effect.sequence >= counts_from && !effect.revoked)
     }
 }

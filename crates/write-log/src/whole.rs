@@ -29,7 +29,11 @@ impl WholeStripes {
     /// An empty list.
     #[must_use]
     pub fn new() -> WholeStripes {
-        WholeStripes { written: RefCell::new(vec![0; PLACES]), count: Cell::new(0), flushed: Cell::new(0) }
+        WholeStripes {
+            written: RefCell::new(vec![0; PLACES]),
+            count: Cell::new(0),
+            flushed: Cell::new(0),
+        }
     }
 
     fn place(stripe: StripeIndex) -> usize {

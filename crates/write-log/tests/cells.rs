@@ -57,7 +57,9 @@ fn what_a_cell_had_before_is_not_there_again_while_something_is_stored_in_it() {
         descriptor(2, 8192..8704),
         descriptor(1 << 40, 4096..8192),
     ];
-    for (before, new) in of_before.iter().flat_map(|before| stored.iter().map(move |new| (before, new))) {
+    for (before, new) in
+        of_before.iter().flat_map(|before| stored.iter().map(move |new| (before, new)))
+    {
         let mut words = vec![0; MemoryHead::words(3)];
         before.stores(1).into_iter().for_each(|(at, value)| words[at] = value);
         words[memory::descriptor_at(1)] = 0;
@@ -127,7 +129,8 @@ impl Machine {
     }
 
     fn write(&mut self, start: usize, len: usize) -> Result<(), Killed> {
-        let range = ByteRange::new(ByteOffset(start as u64 * SECTOR), ByteCount(len as u64 * SECTOR));
+        let range =
+            ByteRange::new(ByteOffset(start as u64 * SECTOR), ByteCount(len as u64 * SECTOR));
         if self.cells.free() < CellRange::parts(3, range).count() {
             return Ok(());
         }
@@ -136,7 +139,9 @@ impl Machine {
         for bytes in CellRange::parts(3, range) {
             let descriptor = Descriptor { sequence, bytes };
             let slot = self.cells.take(&descriptor).expect("a block is free") as usize;
-            for sector in u64::from(bytes.start) / SECTOR..u64::from(bytes.start + bytes.len) / SECTOR {
+            for sector in
+                u64::from(bytes.start) / SECTOR..u64::from(bytes.start + bytes.len) / SECTOR
+            {
                 self.store()?;
                 self.memory[slot].1[sector as usize] = sequence;
             }
@@ -173,7 +178,12 @@ impl Machine {
     }
 
     /// Marks these sectors of these writes as clean.
-    fn forget_between(&mut self, from: usize, until: usize, sectors: &[usize]) -> Result<(), Killed> {
+    fn forget_between(
+        &mut self,
+        from: usize,
+        until: usize,
+        sectors: &[usize],
+    ) -> Result<(), Killed> {
         let per_cell = (CELL.0 / SECTOR) as usize;
         let mut done: Vec<(u64, u64)> = Vec::new();
         for (sequence, dirty) in &mut self.dirty[from..until] {
@@ -202,13 +212,15 @@ impl Machine {
     /// A new process finds the descriptors, and applies them to the drives' data.
     fn restart(&mut self, stores: usize) {
         let slots = (0..SLOTS).zip(&self.memory);
-        let found: Vec<(u32, Descriptor)> =
-            slots.filter_map(|(slot, (bytes, _))| Some((slot, Descriptor::decode(bytes)?))).collect();
+        let found: Vec<(u32, Descriptor)> = slots
+            .filter_map(|(slot, (bytes, _))| Some((slot, Descriptor::decode(bytes)?)))
+            .collect();
         let mut seen = self.drives;
         (self.dirty, self.stores) = (Vec::new(), stores);
         for (slot, Descriptor { sequence, bytes }) in in_order(found.clone()) {
             let first = (bytes.range().start.0 / SECTOR) as usize;
-            let sectors: Vec<usize> = (first..first + usize::from(bytes.len) / SECTOR as usize).collect();
+            let sectors: Vec<usize> =
+                (first..first + usize::from(bytes.len) / SECTOR as usize).collect();
             for sector in &sectors {
                 seen[*sector] = self.memory[slot as usize].1[sector % 8];
             }
@@ -216,13 +228,21 @@ impl Machine {
             self.dirty.push((sequence, sectors));
         }
         for sector in 0..SECTORS {
-            assert!(seen[sector] >= self.answered[sector], "sector {sector}: {seen:?}, {:?}", self.answered);
+            assert!(
+                seen[sector] >= self.answered[sector],
+                "sector {sector}: {seen:?}, {:?}",
+                self.answered
+            );
         }
         self.answered = seen;
         self.cells = cells(SLOTS, &found);
         // Superseded data are no longer dirty.
-        let all: Vec<(usize, Vec<usize>)> =
-            self.dirty.iter().enumerate().map(|(place, (_, sectors))| (place, sectors.clone())).collect();
+        let all: Vec<(usize, Vec<usize>)> = self
+            .dirty
+            .iter()
+            .enumerate()
+            .map(|(place, (_, sectors))| (place, sectors.clone()))
+            .collect();
         for (place, sectors) in all.into_iter().rev() {
             for (_, dirty) in &mut self.dirty[..place] {
                 dirty.retain(|sector| !sectors.contains(sector));
@@ -239,9 +259,14 @@ impl Machine {
 }
 
 /// The blocks of writes without dirty sectors: each is passed on as a write of its own.
-fn found_without(memory: &[([u8; DESCRIPTOR], [u64; 8])], dirty: &[(u64, Vec<usize>)]) -> Vec<(u64, u64)> {
+fn found_without(
+    memory: &[([u8; DESCRIPTOR], [u64; 8])],
+    dirty: &[(u64, Vec<usize>)],
+) -> Vec<(u64, u64)> {
     let found = in_order(
-        (0..SLOTS).zip(memory).filter_map(|(slot, (bytes, _))| Some((slot, Descriptor::decode(bytes)?))),
+        (0..SLOTS)
+            .zip(memory)
+            .filter_map(|(slot, (bytes, _))| Some((slot, Descriptor::decode(bytes)?))),
     );
     let pairs = found.iter().zip(dirty).filter(|(_, (_, sectors))| sectors.is_empty());
     pairs.map(|((_, descriptor), _)| (descriptor.bytes.cell, descriptor.sequence)).collect()
@@ -255,7 +280,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..SECTORS, 1usize..14).prop_map(|(start, len)| Step::Write(start, len.min(SECTORS - start))),
+        (0..SECTORS, 1usize..14)
+            .prop_map(|(start, len)| Step::Write(start, len.min(SECTORS - start))),
         (any::<usize>(), 1usize..14).prop_map(|(which, most)| Step::Destage(which, most)),
     ]
 }
@@ -306,5 +332,7 @@ fn a_memory_is_what_it_was_made_as_or_nothing() {
     words[memory::descriptor_at(2)] = 0;
     assert_eq!(Descriptor::load(2, |word| words[word]), None);
     words[1] = 2;
-    assert!(MemoryHead::read(words.len(), |word| words[word]).unwrap_err().contains("version is 2"));
+    assert!(
+        MemoryHead::read(words.len(), |word| words[word]).unwrap_err().contains("version is 2")
+    );
 }

@@ -2,7 +2,8 @@
 
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
 use write_log::{
-    BLOCK, BodyCrc, Change, ChangeKind, Head, Holders, LogId, Missing, Patch, Record, counting, patches, scan,
+    BLOCK, BodyCrc, Change, ChangeKind, Head, Holders, LogId, Missing, Patch, Record, counting,
+    patches, scan,
 };
 
 const ID: LogId = LogId(*b"0123456789abcdef");
@@ -41,7 +42,8 @@ fn record(sequence: u64, tail: u64, changes: &[Change], fill: u8) -> Record {
 
 #[test]
 fn a_head_lies_as_it_is_written_down() {
-    let changes = [change(3, ChangeKind::Bytes, 0x1000, 512), change(4, ChangeKind::Zeroes, 0x2000, 1024)];
+    let changes =
+        [change(3, ChangeKind::Bytes, 0x1000, 512), change(4, ChangeKind::Zeroes, 0x2000, 1024)];
     let bytes = encoded(Head { ring: 5, firm: 8, ..head(9, 7, 8192) }, &changes, &[1; 512]);
     assert_eq!(bytes.len(), 8192);
     let mut expected = vec![0_u8; 4096];
@@ -101,14 +103,21 @@ fn the_last_word_on_every_byte_counts() {
         record(2, 1, &[change(0, ChangeKind::Bytes, 4, 4)], 2),
         record(1, 1, &[change(0, ChangeKind::Bytes, 0, 12), change(1, ChangeKind::Bytes, 0, 4)], 1),
         record(1, 1, &[change(0, ChangeKind::Bytes, 0, 12), change(1, ChangeKind::Bytes, 0, 4)], 1),
-        record(3, 1, &[change(0, ChangeKind::Zeroes, 10, 4), change(1, ChangeKind::Revoked, 1, 2)], 0),
+        record(
+            3,
+            1,
+            &[change(0, ChangeKind::Zeroes, 10, 4), change(1, ChangeKind::Revoked, 1, 2)],
+            0,
+        ),
     ]);
     let found: Vec<(u16, u64, u64, Option<u8>)> = patches
         .unwrap()
         .into_iter()
         .map(|patch| {
             let first = patch.bytes.as_ref().map(|bytes| bytes[0]);
-            assert!(patch.bytes.as_ref().is_none_or(|bytes| bytes.len() as u64 == patch.range.len.0));
+            assert!(
+                patch.bytes.as_ref().is_none_or(|bytes| bytes.len() as u64 == patch.range.len.0)
+            );
             (patch.slot, patch.range.start.0, patch.range.len.0, first)
         })
         .collect();
@@ -127,7 +136,8 @@ fn the_last_word_on_every_byte_counts() {
 fn what_does_not_count_any_more_is_not_missed_and_what_does_is() {
     let one = [change(0, ChangeKind::Bytes, 0, 4)];
     // The newest record announces that the first two do not count.
-    let patches = replay([record(1, 1, &one, 1), record(4, 3, &one, 4), record(3, 1, &one, 3)]).unwrap();
+    let patches =
+        replay([record(1, 1, &one, 1), record(4, 3, &one, 4), record(3, 1, &one, 3)]).unwrap();
     assert_eq!(patches.len(), 1);
     assert_eq!(patches[0].bytes.as_deref(), Some(&[4; 4][..]));
     // A notice announces that none does.
@@ -156,12 +166,19 @@ fn records_that_were_under_way_together_may_be_there_without_one_another() {
     assert_eq!(slots(vec![with_firm(1, 1), with_firm(3, 2), with_firm(4, 2)]), Ok(vec![1, 3, 4]));
     assert_eq!(slots(vec![with_firm(4, 2), with_firm(1, 1)]), Ok(vec![1, 4]));
     // When the last began, all earlier ones were durable: they are missing.
-    assert_eq!(slots(vec![with_firm(1, 1), with_firm(4, 3)]), Err(Missing { ring: 0, sequence: 2 }));
-    assert_eq!(slots(vec![with_firm(1, 1), with_firm(2, 1), with_firm(5, 4)]).unwrap_err().sequence, 3);
+    assert_eq!(
+        slots(vec![with_firm(1, 1), with_firm(4, 3)]),
+        Err(Missing { ring: 0, sequence: 2 })
+    );
+    assert_eq!(
+        slots(vec![with_firm(1, 1), with_firm(2, 1), with_firm(5, 4)]).unwrap_err().sequence,
+        3
+    );
     // A record that was under way for long, while others ended: no record announces it as durable.
     assert_eq!(slots(vec![with_firm(2, 1), with_firm(5, 1), with_firm(9, 1)]), Ok(vec![2, 5, 9]));
     // A notice announces it as well, though no counting record is left.
-    let notice = Record { head: Head { firm: 3, ..head(0, 1, 0) }, changes: Vec::new(), body: Vec::new() };
+    let notice =
+        Record { head: Head { firm: 3, ..head(0, 1, 0) }, changes: Vec::new(), body: Vec::new() };
     assert_eq!(slots(vec![with_firm(2, 1), notice.clone()]), Err(Missing { ring: 0, sequence: 1 }));
     let retired = Record { head: Head { tail: 3, ..notice.head }, ..notice };
     assert_eq!(slots(vec![with_firm(2, 1), retired]), Ok(Vec::new()));
@@ -181,9 +198,15 @@ fn hostile_bytes_are_no_record() {
     }
     // A valid checksum and an invalid content: a run that ends beyond all addresses, more changes
     // than fit, ...
-    for (at, value) in
-        [(104, u64::MAX), (112, u64::MAX), (64, 0), (64, 1 << 40), (72, 1 << 63), (84, u64::MAX), (88, 2)]
-    {
+    for (at, value) in [
+        (104, u64::MAX),
+        (112, u64::MAX),
+        (64, 0),
+        (64, 1 << 40),
+        (72, 1 << 63),
+        (84, u64::MAX),
+        (88, 2),
+    ] {
         let mut bad = good.clone();
         let len = if at == 84 { 4 } else { 8 };
         bad[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
@@ -197,8 +220,12 @@ fn hostile_bytes_are_no_record() {
 #[test]
 fn a_torn_record_is_given_to_those_it_is_about_first_until_they_are_enough() {
     let drives = |slots: &[u16]| slots.iter().map(|slot| DriveIndex(*slot)).collect::<DriveSet>();
-    let torn =
-        record(1, 1, &[change(700, ChangeKind::Zeroes, 0, 512), change(3, ChangeKind::Zeroes, 0, 512)], 0);
+    let torn = record(
+        1,
+        1,
+        &[change(700, ChangeKind::Zeroes, 0, 512), change(3, ChangeKind::Zeroes, 0, 512)],
+        0,
+    );
     let other = record(2, 1, &[], 0);
     let found = [torn.clone()];
     let mut holders = Holders::of([(DriveIndex(1), &found[..])]);

@@ -26,11 +26,18 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// A replay reads counting records: a block of another record in one of them loses its change.
     #[test]
-    fn no_record_is_written_over_one_that_counts(blocks in 24u64..80, steps in prop::collection::vec(step(), 1..200)) {
+    fn no_record_is_written_over_one_that_counts(
+        blocks in 24u64..80,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
         let len = blocks * BLOCK.0;
         let mut ring = Ring::new(ByteCount(len));
         let mut written: Vec<(u64, u64, u64)> = Vec::new();
@@ -41,11 +48,13 @@ proptest! {
                     let need = (blocks * BLOCK.0).min(ring.most());
                     let Some(place) = ring.place_for(need) else { continue };
                     prop_assert!(place >= NOTICES * BLOCK.0 && place + need <= len);
-                    let counts = written.iter().filter(|(sequence, ..)| *sequence >= ring.counts_from());
+                    let from = ring.counts_from();
+                    let counts = written.iter().filter(|(sequence, ..)| *sequence >= from);
                     for (sequence, first, end) in counts {
                         prop_assert!(
                             place + need <= *first || *end <= place,
-                            "{place}..{} lies over record {sequence} at {first}..{end}", place + need
+                            "{place}..{} lies over record {sequence} at {first}..{end}",
+                            place + need
                         );
                     }
                     let begun = ring.begin(place, need, 1);

@@ -8,7 +8,8 @@ use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<()> {
-    let folder = std::env::args().nth(1).ok_or_else(|| Error::other("name the folder to write to"))?;
+    let folder =
+        std::env::args().nth(1).ok_or_else(|| Error::other("name the folder to write to"))?;
     let folder = Path::new(&folder);
     for target in fuzz::TARGETS {
         let seeds = match target.name {
@@ -114,9 +115,16 @@ fn foreign() -> Result<Vec<Vec<u8>>> {
             if let Some(rest) = line.strip_prefix("drive ") {
                 let rest = rest.split_once(": ").map_or("", |(_, rest)| rest);
                 let (sectors, serial) = rest.split_once(", serial ").unwrap_or((rest, ""));
-                let sectors: u64 = sectors.trim_end_matches(" sectors").parse().map_err(Error::other)?;
+                let sectors: u64 =
+                    sectors.trim_end_matches(" sectors").parse().map_err(Error::other)?;
                 let serial = serial.to_owned();
-                disks.push(Disk { size: 512 * sectors, filler: 0, serial, parts: Vec::new(), seals: true });
+                disks.push(Disk {
+                    size: 512 * sectors,
+                    filler: 0,
+                    serial,
+                    parts: Vec::new(),
+                    seals: true,
+                });
                 part = 0;
             } else if let Some(place) = line.strip_prefix("at ") {
                 let (sector, len) = place.split_once(": ").unwrap_or((place, "0"));
@@ -127,7 +135,9 @@ fn foreign() -> Result<Vec<Vec<u8>>> {
                 let at = 512 * sector.parse::<u64>().map_err(Error::other)?;
                 disks.last_mut().into_iter().for_each(|disk| disk.parts.push((at, bytes.clone())));
                 part += 1;
-            } else if let Some((at, row)) = line.split_once(' ').filter(|_| !line.starts_with("said")) {
+            } else if let Some((at, row)) =
+                line.split_once(' ').filter(|_| !line.starts_with("said"))
+            {
                 let at = usize::from_str_radix(at, 16).map_err(Error::other)?;
                 let row = match row.strip_suffix('*') {
                     Some(same) => hex(same).repeat(32),
@@ -225,11 +235,19 @@ fn signatures() -> Vec<Vec<u8>> {
 /// The version byte, and the text of a member and of a spare.
 fn label() -> Vec<Vec<u8>> {
     let uuid = |byte: &str| {
-        format!("{0}{0}{0}{0}-{0}{0}-4{1}{0}-8{1}{0}-{0}{0}{0}{0}{0}{0}", byte.repeat(2), &byte[..1])
+        format!(
+            "{0}{0}{0}{0}-{0}{0}-4{1}{0}-8{1}{0}-{0}{0}{0}{0}{0}{0}",
+            byte.repeat(2),
+            &byte[..1]
+        )
     };
     let (array, drive) = (uuid("1"), uuid("2"));
     let member = format!(
-        "array = \"{array}\"\ndrive = \"{drive}\"\ngeneration = 3\nconfirmed = 2\nphase = \"online\"\nclean = true\n\n[policy]\nmedium_error_limit = 100\ncopyback = true\nemergency_spare = false\ndrive_guard = true\nmixed_kinds = false\ntask_share_percent = 30\n\n[[volume]]\nname = \"data\"\n\n[[member]]\nuuid = \"{drive}\"\nname = \"d0\"\nstate = \"online\"\nsince = 1\n"
+        "array = \"{array}\"\ndrive = \"{drive}\"\ngeneration = 3\nconfirmed = 2\nphase = \
+            \"online\"\nclean = true\n\n[policy]\nmedium_error_limit = 100\ncopyback = \
+            true\nemergency_spare = false\ndrive_guard = true\nmixed_kinds = \
+            false\ntask_share_percent = 30\n\n[[volume]]\nname = \"data\"\n\n[[member]]\nuuid = \
+            \"{drive}\"\nname = \"d0\"\nstate = \"online\"\nsince = 1\n"
     );
     let seed = |array: u8, text: &str| {
         let mut seed = vec![1];
@@ -248,10 +266,12 @@ fn label() -> Vec<Vec<u8>> {
 
 /// The labels of log devices: one copy, two copies, and one with a valid head and nothing else.
 fn log_device() -> Vec<Vec<u8>> {
-    let uuid =
-        |digit: char| "88888888-4444-4444-8444-cccccccccccc".replace(|c: char| c != '-', &digit.to_string());
+    let uuid = |digit: char| {
+        "88888888-4444-4444-8444-cccccccccccc".replace(|c: char| c != '-', &digit.to_string())
+    };
     let text = |generation: u32, devices: &str, journals: u32| {
-        let mut text = format!("log = \"{}\"\ngeneration = {generation}\nsince_unix_s = 1\n", uuid('a'));
+        let mut text =
+            format!("log = \"{}\"\ngeneration = {generation}\nsince_unix_s = 1\n", uuid('a'));
         for digit in devices.chars() {
             text += &format!("\n[[devices]]\nuuid = \"{}\"\nname = \"d{digit}\"\n", uuid(digit));
         }
@@ -259,7 +279,8 @@ fn log_device() -> Vec<Vec<u8>> {
             let volume = uuid(char::from_digit(number, 10).unwrap_or('9'));
             let start = 1_048_576 * (number + 1);
             text += &format!(
-                "\n[[place]]\nvolume = \"{volume}\"\nname = \"v\"\nstart_bytes = {start}\nlen_bytes = 1048576\n"
+                "\n[[place]]\nvolume = \"{volume}\"\nname = \"v\"\nstart_bytes = \
+                    {start}\nlen_bytes = 1048576\n"
             );
         }
         text
@@ -316,22 +337,53 @@ fn results() -> Vec<Vec<u8>> {
     let results = Results::new(Method::of(&Settings::default()), Environment::default());
     let row = r#"{"target":"t","profile":"p","access":"random","read_percent":67,"block_bytes":8192,"outstanding":4,"workers":1,"duration_s":1.0,"ios":10,"iops":10.0,"throughput_mib_s":0.1,"latency_us":{"mean":1.0,"p50":1.0,"p90":1.0,"p99":1.0,"p999":1.0,"max":2.0},"cpu_percent":1.0,"errors":0,"read":null,"write":null}"#;
     let json = results.to_json();
-    vec![json.clone().into_bytes(), json.replace("\"rows\": []", &format!("\"rows\": [{row}]")).into_bytes()]
+    vec![
+        json.clone().into_bytes(),
+        json.replace("\"rows\": []", &format!("\"rows\": [{row}]")).into_bytes(),
+    ]
 }
+
+/// Iometer configurations.
+const ICF: &[&str] = &[
+    "Version 1.1.0 \n\
+     'ACCESS SPECIFICATIONS =========================================================\n\
+     'Access specification name,default assignment\n\tfile server,NONE\n\
+     'size,% of size,% reads,% random,delay,burst,align,reply\n\t512,10,80,100,0,1,0,0\n\
+     \t4096,60,80,100,0,1,0,0\n\t65536,30,80,100,10,4,4096,512\n\
+     'End access specifications\n",
+    "Version 2006.07.27 \n'ACCESS SPECIFICATIONS ===\n\
+     'Access specification name,default assignment\n\tDefault,DISK\n\
+     'size,% of size,% reads,% random,delay,burst,align,reply\n\t2048,100,67,100,0,1,0,0\n\
+     'Access specification name,default assignment\n\tDefault,NONE\n\
+     'size,% of size,% reads,% random,delay,burst,align,reply\n\t1,100,0,0,0,1,0,0\n\
+     'End access specifications\n",
+    "Version 1.1.0 \n'TEST SETUP ===\n'Run Time\n'\thours      minutes    seconds\n\
+     \t0 1 0\n'Ramp Up Time (s)\n\t5\n'Queue Depth Cycling\n\
+     '\tstart      end        step       step type\n\t1 32 2 EXPONENTIAL\n'Test Type\n\
+     \tCYCLE_OUTSTANDING_IOS\n'END test setup\n'ACCESS SPECIFICATIONS ===\n\
+     'Access specification name,default assignment\n\tone,NONE\n\
+     'size,% of size,% reads,% random,delay,burst,align,reply\n\t4096,100,67,100,0,1,0,0\n\
+     'END access specifications\n'MANAGER LIST ===\n'Manager ID, manager name\n\t1,HOST\n\
+     'Worker\n\tWorker 1\n'Worker type\n\tDISK\n\
+     'Number of outstanding IOs,test connection rate\n\t16,DISABLED,1\n\
+     'Disk maximum size,starting sector\n\t2097152,64\n'Assigned access specs\n\tone\n\
+     'End assigned access specs\n'Target\n\tC:\n'End worker\n'END manager list\n",
+];
 
 fn texts(target: &str) -> Vec<Vec<u8>> {
     let seeds: &[&str] = match target {
         "fio" => &[
-            "[global]\nrw=randrw\nrwmixread=70\nbs=4k\niodepth=32\n\n[one]\nbssplit=4k/60:64k/40\n[two]\nstonewall\nrw=write\nbs=1m,64k\nrate_iops=1000\n",
-            "[a]\nrw=randread\nrandom_distribution=zipf:1.2\nblockalign=4k\npercentage_random=40\nsize=10g\noffset=50%\n",
-            "; comment\n[z]\nrw=rw:8\nrandom_distribution=zoned:60/10:30/20:8/30:2/40\nthinktime=100us\nnumjobs=4\nbsrange=1k-64k\n",
-            "[global]\nruntime=30\ntime_based\n[a]\nrw=randrw\nrate_iops=700,300\nrandom_distribution=zoned:60/10:40/,50/50:50/50\nbs=${SIZE}\nnumjobs=$ncpus*2\noffset_increment=25%\n[b]\ninclude more.fio\nrw=read\nsize=20%\noffset=1g\n",
+            "[global]\nrw=randrw\nrwmixread=70\nbs=4k\niodepth=32\n\n[one]\nbssplit=4k/60:64k/40\n\
+             [two]\nstonewall\nrw=write\nbs=1m,64k\nrate_iops=1000\n",
+            "[a]\nrw=randread\nrandom_distribution=zipf:1.2\nblockalign=4k\npercentage_random=40\n\
+             size=10g\noffset=50%\n",
+            "; comment\n[z]\nrw=rw:8\nrandom_distribution=zoned:60/10:30/20:8/30:2/40\n\
+             thinktime=100us\nnumjobs=4\nbsrange=1k-64k\n",
+            "[global]\nruntime=30\ntime_based\n[a]\nrw=randrw\nrate_iops=700,300\n\
+             random_distribution=zoned:60/10:40/,50/50:50/50\nbs=${SIZE}\nnumjobs=$ncpus*2\n\
+             offset_increment=25%\n[b]\ninclude more.fio\nrw=read\nsize=20%\noffset=1g\n",
         ],
-        "icf" => &[
-            "Version 1.1.0 \n'ACCESS SPECIFICATIONS =========================================================\n'Access specification name,default assignment\n\tfile server,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t512,10,80,100,0,1,0,0\n\t4096,60,80,100,0,1,0,0\n\t65536,30,80,100,10,4,4096,512\n'End access specifications\n",
-            "Version 2006.07.27 \n'ACCESS SPECIFICATIONS ===\n'Access specification name,default assignment\n\tDefault,DISK\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t2048,100,67,100,0,1,0,0\n'Access specification name,default assignment\n\tDefault,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t1,100,0,0,0,1,0,0\n'End access specifications\n",
-            "Version 1.1.0 \n'TEST SETUP ===\n'Run Time\n'\thours      minutes    seconds\n\t0 1 0\n'Ramp Up Time (s)\n\t5\n'Queue Depth Cycling\n'\tstart      end        step       step type\n\t1 32 2 EXPONENTIAL\n'Test Type\n\tCYCLE_OUTSTANDING_IOS\n'END test setup\n'ACCESS SPECIFICATIONS ===\n'Access specification name,default assignment\n\tone,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n\t4096,100,67,100,0,1,0,0\n'END access specifications\n'MANAGER LIST ===\n'Manager ID, manager name\n\t1,HOST\n'Worker\n\tWorker 1\n'Worker type\n\tDISK\n'Number of outstanding IOs,test connection rate\n\t16,DISABLED,1\n'Disk maximum size,starting sector\n\t2097152,64\n'Assigned access specs\n\tone\n'End assigned access specs\n'Target\n\tC:\n'End worker\n'END manager list\n",
-        ],
+        "icf" => ICF,
         "profile" => &[
             "random,67%read,8K",
             "sequential,write,1M",

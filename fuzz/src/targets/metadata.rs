@@ -1,9 +1,13 @@
-//! Metadata of arrays, partition tables and file systems, on drives as [`drives`](crate::drives) describes them.
+//! Metadata of arrays, partition tables and file systems, on drives as [`drives`](crate::drives)
+//! describes them.
 
 use crate::drives::{Disk, SEARCH, Sealer, decode};
-use ondisk::ddf::{Drive, Effort, Extras, Look, Slot, Step, Structure, clear, look, repair, tell, update};
+use ondisk::ddf::{
+    Drive, Effort, Extras, Look, Slot, Step, Structure, clear, look, repair, tell, update,
+};
 use ondisk::foreign::{
-    FoundMember, FoundVolume, Glimpse, Section, Seen, State, Told, partitions, read, reconcile, search,
+    FoundMember, FoundVolume, Glimpse, Section, Seen, State, Told, partitions, read, reconcile,
+    search,
 };
 use signatures::{Ends, inspect};
 use units::{ByteCount, ByteOffset};
@@ -174,7 +178,12 @@ fn volumes(told: impl Iterator<Item = (ByteCount, Told)>) {
     let mut seen = Vec::new();
     for (drive, (size, told)) in told.enumerate() {
         let name = format!("drive {drive}");
-        seen.extend(told.records.into_iter().map(|record| Seen { drive, name: name.clone(), size, record }));
+        seen.extend(told.records.into_iter().map(|record| Seen {
+            drive,
+            name: name.clone(),
+            size,
+            record,
+        }));
     }
     let found = reconcile(&seen);
     assert!(found.len() <= seen.len());
@@ -193,7 +202,9 @@ fn volume(found: &FoundVolume) {
 
 /// Unreadable ranges are within the member's data, in order.
 fn member(member: &FoundMember) {
-    assert!(member.unreadable.iter().all(|range| !range.is_empty() && member.data.contains(*range)));
+    assert!(
+        member.unreadable.iter().all(|range| !range.is_empty() && member.data.contains(*range))
+    );
     let in_order = member.unreadable.windows(2).all(|pair| pair[0].end() <= pair[1].start);
     assert!(in_order, "{:?}", member.unreadable);
 }
@@ -211,7 +222,10 @@ fn section(section: &Section) {
         for copy in 0..geometry.copies() {
             let cell = geometry.data_cell(stripe, data, layout::CopyIndex(copy));
             assert!(cell.drive.as_usize() < section.members.len());
-            assert!(cell.offset.0 + geometry.strip().bytes().0 <= section.member_size.0, "{cell:?}");
+            assert!(
+                cell.offset.0 + geometry.strip().bytes().0 <= section.member_size.0,
+                "{cell:?}"
+            );
         }
     }
 }

@@ -40,7 +40,12 @@ pub(crate) const ALL: &[Target] = &[
     },
     Target { longest: 16 << 10, ..target("partitions", metadata::partition_tables) },
     Target { longest: 8192, ..target("signatures", metadata::signatures) },
-    Target { longest: 16 << 10, words: texts::LABEL, test_runs: 50_000, ..target("label", ours::label) },
+    Target {
+        longest: 16 << 10,
+        words: texts::LABEL,
+        test_runs: 50_000,
+        ..target("label", ours::label)
+    },
     Target {
         longest: 8192,
         words: texts::LOG_DEVICE,
@@ -52,7 +57,12 @@ pub(crate) const ALL: &[Target] = &[
     Target { test_runs: 50_000, ..target("nbd-server", connections::server) },
     Target { test_runs: 50_000, ..target("nbd-client", connections::client) },
     Target { test_runs: 50_000, ..target("guest-queue", connections::guest) },
-    Target { words: texts::ADDRESS, longest: 256, test_runs: 150_000, ..target("words", texts::words) },
+    Target {
+        words: texts::ADDRESS,
+        longest: 256,
+        test_runs: 150_000,
+        ..target("words", texts::words)
+    },
     Target {
         words: storcli::WORDS,
         longest: 256,
@@ -62,7 +72,12 @@ pub(crate) const ALL: &[Target] = &[
     Target { words: texts::FIO, test_runs: 40_000, ..target("fio", texts::fio) },
     Target { words: texts::ICF, test_runs: 40_000, ..target("icf", texts::icf) },
     Target { words: texts::CATALOG, test_runs: 20_000, ..target("catalog", texts::catalog) },
-    Target { words: texts::PROFILE, longest: 256, test_runs: 100_000, ..target("profile", texts::profile) },
+    Target {
+        words: texts::PROFILE,
+        longest: 256,
+        test_runs: 100_000,
+        ..target("profile", texts::profile)
+    },
     Target {
         longest: 16 << 10,
         words: texts::RESULTS,

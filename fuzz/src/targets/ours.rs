@@ -4,8 +4,8 @@
 use ondisk::ddf::Extras;
 use ondisk::intent::REGIONS_PER_BLOCK;
 use ondisk::{
-    Content, Copies, IntentMap, LogFound, LogLabel, Telling, Uuid, VERSION, Witness, read, spare_text_of,
-    text_of,
+    Content, Copies, IntentMap, LogFound, LogLabel, Telling, Uuid, VERSION, Witness, read,
+    spare_text_of, text_of,
 };
 use units::{ByteCount, ByteOffset, ByteRange};
 use write_log::{BodyCrc, Change, ChangeKind, Head, LogId, Record, counting, patches, scan};
@@ -150,7 +150,8 @@ pub(super) fn journal(input: &[u8]) {
         let at = record.head.place as usize;
         let again = record.encode();
         assert!(
-            journal[at..].starts_with(&again) || scan(&again_at(&again, at), JOURNAL) == [record.clone()]
+            journal[at..].starts_with(&again)
+                || scan(&again_at(&again, at), JOURNAL) == [record.clone()]
         );
     }
     let replay = |copies: Vec<Record>| counting(copies).map(|counting| patches(&counting));
@@ -219,7 +220,8 @@ pub fn journals() -> Vec<Vec<u8>> {
         let blocks = records.iter().flat_map(|record| record.chunks(4096));
         [vec![flags], blocks.flat_map(|block| block[..192].to_vec()).collect()].concat()
     };
-    let (one, two, four) = (record(1, 1, 1, &bytes), record(2, 1, 2, &more), record(4, 2, 2, &bytes));
+    let (one, two, four) =
+        (record(1, 1, 1, &bytes), record(2, 1, 2, &more), record(4, 2, 2, &bytes));
     let notice = record(0, 2, 2, &[]);
     vec![
         input(1, &[notice.clone(), one.clone(), two.clone()]),

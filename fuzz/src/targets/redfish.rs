@@ -13,12 +13,14 @@ use redfish::{Answer, ChangeResult, Operation, Request, Response};
 pub(super) fn request(input: &[u8]) {
     let Some((by, rest)) = input.split_first() else { return };
     let end = rest.windows(2).position(|pair| pair == b"\n\n").unwrap_or(rest.len());
-    let (head, body) = (String::from_utf8_lossy(&rest[..end]), rest.get(end + 2..).unwrap_or_default());
+    let (head, body) =
+        (String::from_utf8_lossy(&rest[..end]), rest.get(end + 2..).unwrap_or_default());
     let mut lines = head.lines();
     let (method, address) = lines.next().unwrap_or_default().split_once(' ').unwrap_or_default();
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
-    let header = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let header =
+        |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     let asked = Request {
         method,
         path,
@@ -32,7 +34,10 @@ pub(super) fn request(input: &[u8]) {
     // Request bodies are also decoded as commands.
     if let Ok(command) = serde_json::from_slice::<controller::Command>(body) {
         let text = serde_json::to_vec(&command).expect("a command can be written");
-        assert_eq!(serde_json::from_slice::<controller::Command>(&text).ok().as_ref(), Some(&command));
+        assert_eq!(
+            serde_json::from_slice::<controller::Command>(&text).ok().as_ref(),
+            Some(&command)
+        );
         let _ = Action::of(&command);
     }
 }
@@ -103,15 +108,35 @@ pub fn redfish() -> Vec<Vec<u8>> {
         "GET /redfish/v1/$metadata\n\n".to_owned(),
         "GET /redfish/v1/Managers/softroc/LogServices/Log/Entries?$expand=.\n\n".to_owned(),
         "GET /redfish/v1/TaskService/TaskMonitors/7\n\n".to_owned(),
-        format!("POST {volumes}\n\n{{\"RAIDType\":\"RAID5\",\"Name\":\"v\",\"CapacityBytes\":1048576,\"StripSizeBytes\":65536,\"MediaSpanCount\":1,\"WriteCachePolicy\":\"WriteThrough\",\"Links\":{{\"Drives\":[{{\"@odata.id\":\"{drive}/x\"}}]}}}}"),
-        format!("PATCH {volume}\nif-match: W/\"0\"\n\n{{\"DisplayName\":\"w\",\"Links\":{{\"DedicatedSpareDrives\":[]}},\"Status\":{{}}}}"),
+        format!(
+            "POST {volumes}\n\n{{\"RAIDType\":\"RAID5\",\"Name\":\"v\",\"CapacityBytes\":1048576,\
+             \"StripSizeBytes\":65536,\"MediaSpanCount\":1,\"WriteCachePolicy\":\"WriteThrough\",\
+             \"Links\":{{\"Drives\":[{{\"@odata.id\":\"{drive}/x\"}}]}}}}"
+        ),
+        format!(
+            "PATCH {volume}\nif-match: W/\"0\"\n\n{{\"DisplayName\":\"w\",\
+             \"Links\":{{\"DedicatedSpareDrives\":[]}},\"Status\":{{}}}}"
+        ),
         format!("POST {volume}/Actions/Volume.Initialize\n\n{{\"InitializeType\":\"Slow\"}}"),
         format!("DELETE {volume}\n\n"),
-        format!("POST {accounts}\n\n{{\"UserName\":\"eve\",\"Password\":\"long enough\",\"RoleId\":\"Operator\",\"Enabled\":false}}"),
-        format!("PATCH {accounts}/ada\n\n{{\"Password\":\"long enough\",\"Locked\":false,\"PasswordChangeRequired\":true}}"),
-        "POST /redfish/v1/SessionService/Sessions/Members\n\n{\"UserName\":\"ada\",\"Password\":\"long enough\"}".to_owned(),
-        "POST /redfish/v1/EventService/Subscriptions\n\n{\"Destination\":\"https://host/x\",\"Protocol\":\"Redfish\",\"EventTypes\":[\"Alert\"]}".to_owned(),
-        "POST /v1/command\n\n{\"command\":\"volume-create\",\"name\":\"v\",\"level\":\"raid5\",\"drives\":[\"a\"]}".to_owned(),
+        format!(
+            "POST {accounts}\n\n{{\"UserName\":\"eve\",\"Password\":\"long enough\",\
+             \"RoleId\":\"Operator\",\"Enabled\":false}}"
+        ),
+        format!(
+            "PATCH {accounts}/ada\n\n{{\"Password\":\"long enough\",\"Locked\":false,\
+             \"PasswordChangeRequired\":true}}"
+        ),
+        "POST /redfish/v1/SessionService/Sessions/Members\n\n{\"UserName\":\"ada\",\
+         \"Password\":\"long enough\"}"
+            .to_owned(),
+        "POST /redfish/v1/EventService/Subscriptions\n\n\
+         {\"Destination\":\"https://host/x\",\"Protocol\":\"Redfish\",\
+         \"EventTypes\":[\"Alert\"]}"
+            .to_owned(),
+        "POST /v1/command\n\n{\"command\":\"volume-create\",\"name\":\"v\",\
+         \"level\":\"raid5\",\"drives\":[\"a\"]}"
+            .to_owned(),
     ]
     .iter()
     .zip(0..)

@@ -137,7 +137,8 @@ pub(super) fn command_line(input: &[u8]) {
         return;
     }
     let wants_json = words.iter().any(|word| word.eq_ignore_ascii_case("j"));
-    let good: Vec<bool> = if wants_json { json_statuses(&output.text) } else { text_statuses(&output.text) };
+    let good: Vec<bool> =
+        if wants_json { json_statuses(&output.text) } else { text_statuses(&output.text) };
     assert!(!good.is_empty(), "no status");
     assert_eq!(output.code == 0, good.iter().all(|good| *good), "{}", output.text);
 }
@@ -198,7 +199,8 @@ pub fn command_lines() -> Vec<Vec<u8>> {
         "/c0/fall import preview",
         "/c1,2/vall show J",
         "/call /vall delete force",
-        "/c0 add vd type=raid10 size=10mb,5mb,5mb names=tmp1,tmp2,tmp3 drives=252:2-3,5,7 pdperarray=2",
+        "/c0 add vd type=raid10 size=10mb,5mb,5mb names=tmp1,tmp2,tmp3 drives=252:2-3,5,7 \
+            pdperarray=2",
         "/c0 add vd r0 drives=252:8 name='x WB RA Cache",
         "/c0/v0 start migrate type=raid6 option=add drives=252:8 force J",
         "/c0/v0 start migrate type=raid6",

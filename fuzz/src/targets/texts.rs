@@ -6,8 +6,8 @@ use nbd::NbdUri;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use storagebench::{
-    Area, Catalog, Group, JobHost, Ladder, Plot, Precondition, Profile, Results, compare, import_fio,
-    import_icf, merge,
+    Area, Catalog, Group, JobHost, Ladder, Plot, Precondition, Profile, Results, compare,
+    import_fio, import_icf, merge,
 };
 use units::{ByteCount, ByteOffset, StripSize};
 
@@ -177,7 +177,11 @@ fn same_as_file(group: &Group) {
     assert!(profiles.len() == group.profiles().len());
     for (before, after) in group.profiles().iter().zip(&profiles) {
         let name = before.name().to_ascii_lowercase();
-        assert_eq!((&*name, before.description()), (after.name(), after.description()), "of\n{file}");
+        assert_eq!(
+            (&*name, before.description()),
+            (after.name(), after.description()),
+            "of\n{file}"
+        );
     }
     group.profiles().iter().for_each(described);
 }

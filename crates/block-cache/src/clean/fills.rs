@@ -80,7 +80,8 @@ impl UnderWay {
 
     pub(super) fn end_write(&mut self, WriteName { line, number }: WriteName) {
         let writes = self.writes.get_mut(&line).expect("a write has begun");
-        let place = writes.iter().position(|(other, _)| *other == number).expect("a write ends once");
+        let place =
+            writes.iter().position(|(other, _)| *other == number).expect("a write ends once");
         writes.swap_remove(place);
         if writes.is_empty() {
             self.writes.remove(&line);
@@ -88,12 +89,15 @@ impl UnderWay {
     }
 
     pub(super) fn is_written(&self, line: LineName, range: ByteRange) -> bool {
-        self.writes.get(&line).is_some_and(|writes| writes.iter().any(|(_, other)| other.overlaps(range)))
+        self.writes
+            .get(&line)
+            .is_some_and(|writes| writes.iter().any(|(_, other)| other.overlaps(range)))
     }
 
     /// Whether a read-ahead that overlaps this range is running and not dropped.
     pub(super) fn is_coming(&self, line: LineName, range: ByteRange) -> bool {
-        let comes = |fill: &Fill| fill.ahead.is_some() && !fill.has_lost && fill.range.overlaps(range);
+        let comes =
+            |fill: &Fill| fill.ahead.is_some() && !fill.has_lost && fill.range.overlaps(range);
         self.fills.get(&line).is_some_and(|fills| fills.iter().any(comes))
     }
 

@@ -120,7 +120,12 @@ impl<T: Bytes> Clean<T> {
     }
 
     /// The cached parts of a range, in order; counts as a read. `keeps`: read-ahead stays cached.
-    pub fn ask(&mut self, line: LineName, range: ByteRange, keeps: bool) -> SmallVec<[Piece<T>; 4]> {
+    pub fn ask(
+        &mut self,
+        line: LineName,
+        range: ByteRange,
+        keeps: bool,
+    ) -> SmallVec<[Piece<T>; 4]> {
         let mut found = SmallVec::new();
         for name in PageName::touched(line, range) {
             let Some(page) = self.pages.get_mut(&name) else { continue };
@@ -132,7 +137,8 @@ impl<T: Bytes> Clean<T> {
             }
             match page.place {
                 QueueKind::Ahead(_) => {
-                    self.counters.entry(line.volume).or_default().ahead_used += len.min(page.unread());
+                    self.counters.entry(line.volume).or_default().ahead_used +=
+                        len.min(page.unread());
                     page.read += len;
                     match (page.unread() == 0, keeps) {
                         (true, true) => self.queues.put(name, page, QueueKind::Small),
@@ -147,7 +153,12 @@ impl<T: Bytes> Clean<T> {
     }
 
     /// Parts of a range, in whole pages within `limit`, that are neither cached nor being read.
-    pub fn missing(&self, line: LineName, range: ByteRange, limit: ByteRange) -> SmallVec<[ByteRange; 4]> {
+    pub fn missing(
+        &self,
+        line: LineName,
+        range: ByteRange,
+        limit: ByteRange,
+    ) -> SmallVec<[ByteRange; 4]> {
         let mut missing: SmallVec<[ByteRange; 4]> = SmallVec::new();
         for name in PageName::touched(line, range) {
             let whole = name.range_within(limit);
@@ -276,7 +287,9 @@ impl<T: Bytes> Clean<T> {
                     self.queues.remember(name);
                     self.remove(name);
                 }
-                QueueKind::Main if page.is_asked_since() => self.queues.put(name, page, QueueKind::Main),
+                QueueKind::Main if page.is_asked_since() => {
+                    self.queues.put(name, page, QueueKind::Main)
+                }
                 QueueKind::Main => drop(self.remove(name)),
             }
         }
@@ -290,7 +303,11 @@ impl<T: Bytes> Clean<T> {
         let bytes: u64 = self.pages.values().map(Page::bytes).sum();
         let counted: u64 = self.counters.values().map(|counters| counters.kept).sum();
         if bytes != self.queues.bytes() || bytes != counted || bytes > self.room {
-            return Err(format!("{bytes} bytes cached, {} counted of {}", self.queues.bytes(), self.room));
+            return Err(format!(
+                "{bytes} bytes cached, {} counted of {}",
+                self.queues.bytes(),
+                self.room
+            ));
         }
         for (name, page) in &self.pages {
             page.check(*name)?;

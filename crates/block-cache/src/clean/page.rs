@@ -41,7 +41,10 @@ impl PageName {
 
     /// The names of all pages of a volume.
     pub(super) fn all_of(volume: u32) -> RangeInclusive<PageName> {
-        let name = |stripe, page| PageName { line: LineName { volume, stripe: StripeIndex(stripe) }, page };
+        let name = |stripe, page| PageName {
+            line: LineName { volume, stripe: StripeIndex(stripe) },
+            page,
+        };
         name(0, 0)..=name(u64::MAX, u32::MAX)
     }
 
@@ -93,7 +96,14 @@ pub(super) struct Page<T> {
 
 impl<T: Bytes> Page<T> {
     pub(super) fn empty() -> Page<T> {
-        Page { extents: SmallVec::new(), bytes: 0, asked: 0, place: QueueKind::Small, entry: 0, read: 0 }
+        Page {
+            extents: SmallVec::new(),
+            bytes: 0,
+            asked: 0,
+            place: QueueKind::Small,
+            entry: 0,
+            read: 0,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,8 +140,11 @@ impl<T: Bytes> Page<T> {
     }
 
     /// Adds the cached parts of a range to `found`.
-    pub(super) fn cut_into<const N: usize>(&self, range: ByteRange, found: &mut SmallVec<[Piece<T>; N]>)
-    where
+    pub(super) fn cut_into<const N: usize>(
+        &self,
+        range: ByteRange,
+        found: &mut SmallVec<[Piece<T>; N]>,
+    ) where
         [Piece<T>; N]: smallvec::Array<Item = Piece<T>>,
     {
         for (part, bytes) in &self.extents {

@@ -48,7 +48,13 @@ impl Queues {
     }
 
     /// Counts added bytes. The first ones append the page to a queue.
-    pub(super) fn grown<T>(&mut self, name: PageName, page: &mut Page<T>, place: QueueKind, bytes: u64) {
+    pub(super) fn grown<T>(
+        &mut self,
+        name: PageName,
+        page: &mut Page<T>,
+        place: QueueKind,
+        bytes: u64,
+    ) {
         if page.entry == 0 {
             page.place = place;
             self.append(name, page);

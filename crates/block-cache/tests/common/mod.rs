@@ -54,7 +54,8 @@ pub fn columns(range: ByteRange) -> Range<u32> {
 
 pub fn ranges() -> impl Strategy<Value = ByteRange> {
     prop_oneof![
-        (0u64..64, 1u64..12).prop_map(|(start, len)| kib(start * 4, (len * 4).min(256 - start * 4))),
+        (0u64..64, 1u64..12)
+            .prop_map(|(start, len)| kib(start * 4, (len * 4).min(256 - start * 4))),
         (0u64..4).prop_map(|strip| kib(strip * 64, 64)),
         Just(kib(0, 256)),
     ]

@@ -15,7 +15,8 @@ pub(super) struct DriveMatches<'a> {
 impl<'a> DriveMatches<'a> {
     pub(super) fn of(document: &'a Document, now: &'a Current) -> DriveMatches<'a> {
         let drives = document.drives.iter().flatten();
-        let by_name = drives.map(|drive| (drive.name.as_str(), find(drive, document, now))).collect();
+        let by_name =
+            drives.map(|drive| (drive.name.as_str(), find(drive, document, now))).collect();
         DriveMatches { by_name, now }
     }
 
@@ -23,7 +24,9 @@ impl<'a> DriveMatches<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&'a DriveInfo> {
         match self.by_name.get(name) {
             Some(found) => *found,
-            None => is_lasting(name).then(|| self.now.drives.iter().find(|drive| drive.name == name))?,
+            None => {
+                is_lasting(name).then(|| self.now.drives.iter().find(|drive| drive.name == name))?
+            }
         }
     }
 }
@@ -38,13 +41,16 @@ fn find<'a>(drive: &Drive, document: &Document, now: &'a Current) -> Option<&'a 
     };
     let by_serial = || {
         let serial = drive.serial.as_ref()?;
-        let same = |there: &&DriveInfo| there.serial.as_ref() == Some(serial) && there.model == drive.model;
+        let same = |there: &&DriveInfo| {
+            there.serial.as_ref() == Some(serial) && there.model == drive.model
+        };
         now.drives.iter().find(same)
     };
     let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
     let by_name = || {
         let same = |there: &&DriveInfo| {
-            let is_other = differ(&there.uuid, &drive.uuid) && !is_made_anew(drive, there, document, now)
+            let is_other = differ(&there.uuid, &drive.uuid)
+                && !is_made_anew(drive, there, document, now)
                 || differ(&there.serial, &drive.serial)
                 || differ(&there.model, &drive.model);
             there.name == drive.name && !is_other
@@ -62,11 +68,20 @@ fn is_made_anew(drive: &Drive, there: &DriveInfo, document: &Document, now: &Cur
     is_gone && array.volumes.iter().any(|volume| there.volumes.contains(&volume.name))
 }
 
-pub(super) fn compare(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
+pub(super) fn compare(
+    document: &Document,
+    now: &Current,
+    places: &DriveMatches<'_>,
+    found: &mut Findings,
+) {
     let Some(drives) = &document.drives else { return };
     for drive in drives.iter().filter(|drive| places.get(&drive.name).is_none()) {
         let of = Subject::new(format!("drive {}", drive.name), "registration").file("registered");
-        match now.drives.iter().find(|there| there.name == drive.name && there.state != DriveState::Missing) {
+        match now
+            .drives
+            .iter()
+            .find(|there| there.name == drive.name && there.state != DriveState::Missing)
+        {
             Some(_) => found.stays(
                 of.now("another drive has this name"),
                 "connect the drive of the file, then 'softroc drive add' it",
@@ -81,7 +96,9 @@ pub(super) fn compare(document: &Document, now: &Current, places: &DriveMatches<
         }
     }
     let is_of_file = |there: &&DriveInfo| {
-        drives.iter().any(|drive| places.get(&drive.name).is_some_and(|place| place.name == there.name))
+        drives
+            .iter()
+            .any(|drive| places.get(&drive.name).is_some_and(|place| place.name == there.name))
     };
     let is_extra = |there: &&DriveInfo| there.state != DriveState::Missing && !is_of_file(there);
     for there in now.lasting_drives().filter(is_extra) {

@@ -124,11 +124,14 @@ impl<'a> VolumeMatches<'a> {
             .flat_map(|array| array.volumes.iter().map(move |volume| (volume, array)))
             .collect();
         let by_uuid = |uuid: &str| now.present().find(|there| there.uuid == uuid);
-        let is_taken = |there: &VolumeInfo| entries.iter().any(|(volume, _)| volume.uuid == there.uuid);
-        let pair = |&(volume, array): &(&'a crate::document::Volume, &'a crate::document::Array)| {
-            let by_name = || now.present().find(|there| there.name == volume.name && !is_taken(there));
-            (volume, array, by_uuid(&volume.uuid).or_else(by_name))
-        };
+        let is_taken =
+            |there: &VolumeInfo| entries.iter().any(|(volume, _)| volume.uuid == there.uuid);
+        let pair =
+            |&(volume, array): &(&'a crate::document::Volume, &'a crate::document::Array)| {
+                let by_name =
+                    || now.present().find(|there| there.name == volume.name && !is_taken(there));
+                (volume, array, by_uuid(&volume.uuid).or_else(by_name))
+            };
         VolumeMatches(entries.iter().map(pair).collect())
     }
 }

@@ -16,7 +16,8 @@ pub(super) fn compare(
     let mut differences = Vec::new();
     let serial = document.controller.as_ref().and_then(|controller| controller.serial.as_ref());
     if let Some(serial) = serial.filter(|serial| **serial != now.info.serial) {
-        differences.push(Subject::new("controller", "serial number").file(serial).now(&now.info.serial));
+        differences
+            .push(Subject::new("controller", "serial number").file(serial).now(&now.info.serial));
         set.serial = Some(serial.clone());
     }
     for drive in document.drives.iter().flatten() {
@@ -25,26 +26,28 @@ pub(super) fn compare(
         let wanted = (file.enclosure, file.slot, file.device);
         if current::numbers(there) != Some(file) {
             let text = |(enclosure, slot, device)| format!("{enclosure}:{slot}, device {device}");
-            let mut of = Subject::new(format!("drive {}", there.name), "numbers").file(text(wanted));
+            let mut of =
+                Subject::new(format!("drive {}", there.name), "numbers").file(text(wanted));
             of.now = given.map(text);
             differences.push(of);
         }
         let (enclosure, slot, device) = wanted;
         set.drives.push(DriveNumber { drive: there.name.clone(), enclosure, slot, device });
     }
-    let mut of = |about: String, number: Option<u32>, there: (&str, Option<u32>), to: &mut Vec<Numbered>| {
-        let Some(number) = number else { return };
-        let (uuid, given) = there;
-        if to.iter().any(|known| known.uuid == uuid) {
-            return;
-        }
-        if given != Some(number) {
-            let mut of = Subject::new(about, "number").file(number.to_string());
-            of.now = given.map(|given| given.to_string());
-            differences.push(of);
-        }
-        to.push(Numbered { uuid: uuid.to_owned(), number });
-    };
+    let mut of =
+        |about: String, number: Option<u32>, there: (&str, Option<u32>), to: &mut Vec<Numbered>| {
+            let Some(number) = number else { return };
+            let (uuid, given) = there;
+            if to.iter().any(|known| known.uuid == uuid) {
+                return;
+            }
+            if given != Some(number) {
+                let mut of = Subject::new(about, "number").file(number.to_string());
+                of.now = given.map(|given| given.to_string());
+                differences.push(of);
+            }
+            to.push(Numbered { uuid: uuid.to_owned(), number });
+        };
     for (volume, array, there) in &pairs.0 {
         let Some(there) = there else { continue };
         let name = &there.name;

@@ -21,7 +21,12 @@ pub(super) fn controller(document: &Document, now: &Current, found: &mut Finding
     found.changes(of, Step::Command(Command::AlarmSet { to }));
 }
 
-pub(super) fn spares(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
+pub(super) fn spares(
+    document: &Document,
+    now: &Current,
+    places: &DriveMatches<'_>,
+    found: &mut Findings,
+) {
     let Some(spares) = &document.spares else { return };
     for spare in spares {
         let about = format!("spare {}", spare.drive);
@@ -46,7 +51,8 @@ pub(super) fn spares(document: &Document, now: &Current, places: &DriveMatches<'
                 match (there, dedicated && spare.dedicated_to.is_empty()) {
                     (_, true) => found.stays(of, "the file does not list its volumes"),
                     (Some(_), _) => {
-                        let why = format!("remove it first with 'softroc spare remove {}'", drive.name);
+                        let why =
+                            format!("remove it first with 'softroc spare remove {}'", drive.name);
                         found.stays(of, why);
                     }
                     (None, _) => found.changes(of, Step::Command(Command::SpareAdd(add))),
@@ -57,9 +63,11 @@ pub(super) fn spares(document: &Document, now: &Current, places: &DriveMatches<'
     let is_of_file = |name: &str| {
         spares.iter().any(|spare| places.get(&spare.drive).is_some_and(|drive| drive.name == name))
     };
-    for there in now.spares.iter().filter(|there| is_lasting(&there.drive) && !is_of_file(&there.drive)) {
-        let of =
-            Subject::new(format!("spare {}", there.drive), "existence").now(of_spare(&current::spare(there)));
+    for there in
+        now.spares.iter().filter(|there| is_lasting(&there.drive) && !is_of_file(&there.drive))
+    {
+        let of = Subject::new(format!("spare {}", there.drive), "existence")
+            .now(of_spare(&current::spare(there)));
         found.stays(of, format!("'softroc spare remove {}' removes it", there.drive));
     }
 }
@@ -80,12 +88,18 @@ fn of_spare(spare: &Spare) -> String {
     text
 }
 
-pub(super) fn log(document: &Document, now: &Current, places: &DriveMatches<'_>, found: &mut Findings) {
+pub(super) fn log(
+    document: &Document,
+    now: &Current,
+    places: &DriveMatches<'_>,
+    found: &mut Findings,
+) {
     let Some(log) = &document.log else {
         // A full document lists volumes: without a log entry, it requires that there is no log
         // device.
         if let (Some(_), Some(there)) = (&document.arrays, now.log()) {
-            let drives: Vec<&str> = there.devices.iter().map(|device| device.drive.as_str()).collect();
+            let drives: Vec<&str> =
+                there.devices.iter().map(|device| device.drive.as_str()).collect();
             let of = Subject::new("log", "drives").now(drives.join(", "));
             found.stays(of, format!("'softroc log remove {}' removes it", drives.join(" ")));
         }
@@ -151,7 +165,8 @@ fn notification(file: &Notification, there: Option<&Notification>, found: &mut F
         }
         (false, true) => {
             let of = Subject::new(&about, "secret").file("none").now("set");
-            let why = format!("remove the channel, then set it again: {}", command(&file.channel, false));
+            let why =
+                format!("remove the channel, then set it again: {}", command(&file.channel, false));
             found.stays(of, why);
         }
         _ => {}
@@ -165,13 +180,17 @@ fn summary(channel: &Channel) -> String {
 }
 
 fn set_again(channel: &Channel) -> String {
-    format!("secrets are not saved; set the channel again: echo SECRET | {}", command(channel, true))
+    format!(
+        "secrets are not saved; set the channel again: echo SECRET | {}",
+        command(channel, true)
+    )
 }
 
 /// The command line that sets a channel.
 fn command(channel: &Channel, with_secret: bool) -> String {
     let Channel { name, target, to, from, user, trust, severity, codes, quiet, fold_s } = channel;
-    let mut line = format!("softroc notify set {name} {target} --severity {severity} --fold {fold_s}");
+    let mut line =
+        format!("softroc notify set {name} {target} --severity {severity} --fold {fold_s}");
     let mut add = |flag: &str, value: &str| line.push_str(&format!(" --{flag} {value}"));
     to.iter().for_each(|to| add("to", to));
     codes.iter().for_each(|code| add("code", &format!("'{code}'")));
@@ -198,14 +217,19 @@ pub(super) fn subscriptions(document: &Document, now: &Current, found: &mut Find
                 let of = Subject::new(format!("subscription {}", file.destination), "existence")
                     .file("subscribed");
                 match Target::read(&file.destination) {
-                    Ok(Target::Webhook { .. }) => found.changes(of, Step::Subscription(file.clone())),
-                    _ => found.stays(of, "not an address for events; expected http://… or https://…"),
+                    Ok(Target::Webhook { .. }) => {
+                        found.changes(of, Step::Subscription(file.clone()))
+                    }
+                    _ => {
+                        found.stays(of, "not an address for events; expected http://… or https://…")
+                    }
                 }
             }
         }
     }
     for there in left {
-        let of = Subject::new(format!("subscription {}", there.destination), "existence").now("subscribed");
+        let of = Subject::new(format!("subscription {}", there.destination), "existence")
+            .now("subscribed");
         found.stays(of, "its subscriber deletes it by Redfish");
     }
 }
@@ -227,7 +251,8 @@ pub(super) fn accounts(document: &Document, now: &Current, found: &mut Findings)
     }
     let is_extra = |there: &&AccountInfo| !wanted.iter().any(|file| file.name == there.name);
     for there in now.accounts.iter().filter(is_extra) {
-        let of = Subject::new(format!("account {}", there.name), "role").now(text(there.role, there.enabled));
+        let of = Subject::new(format!("account {}", there.name), "role")
+            .now(text(there.role, there.enabled));
         found.stays(of, format!("'softroc account remove {}' removes it", there.name));
     }
 }

@@ -7,7 +7,12 @@ use crate::document::{Document, Schedule};
 use controller::{Command, ScheduleInfo, Scheduled, SetSchedule};
 use units::ByteCount;
 
-pub(super) fn compare(document: &Document, now: &Current, pairs: &VolumeMatches<'_>, found: &mut Findings) {
+pub(super) fn compare(
+    document: &Document,
+    now: &Current,
+    pairs: &VolumeMatches<'_>,
+    found: &mut Findings,
+) {
     let patrol = now.schedules.iter().find(|one| one.what == Scheduled::Patrol);
     if let (Some(file), Some(there)) = (&document.patrol, patrol) {
         one("patrol", None, (file, there), found);
@@ -15,16 +20,24 @@ pub(super) fn compare(document: &Document, now: &Current, pairs: &VolumeMatches<
     for (volume, _, there) in &pairs.0 {
         let (Some(file), Some(there)) = (&volume.check, there) else { continue };
         match current::check_of(now, &there.name) {
-            Some(info) => one(&format!("volume {}", there.name), Some(&there.name), (file, info), found),
+            Some(info) => {
+                one(&format!("volume {}", there.name), Some(&there.name), (file, info), found)
+            }
             None => {
-                let of = Subject::new(format!("volume {}", there.name), "check").file(written(file));
+                let of =
+                    Subject::new(format!("volume {}", there.name), "check").file(written(file));
                 found.stays(of, "it has no redundancy to check");
             }
         }
     }
 }
 
-fn one(about: &str, volume: Option<&str>, (file, info): (&Schedule, &ScheduleInfo), found: &mut Findings) {
+fn one(
+    about: &str,
+    volume: Option<&str>,
+    (file, info): (&Schedule, &ScheduleInfo),
+    found: &mut Findings,
+) {
     let there = current::schedule(info);
     if *file == there {
         return;
@@ -36,8 +49,10 @@ fn one(about: &str, volume: Option<&str>, (file, info): (&Schedule, &ScheduleInf
         Err(why) => return found.stays(of, why),
     };
     if file.share_percent.is_none() && there.share_percent.is_some() {
-        return found
-            .stays(of, "a share that was set cannot be removed; set it with 'softroc task schedule'");
+        return found.stays(
+            of,
+            "a share that was set cannot be removed; set it with 'softroc task schedule'",
+        );
     }
     let set = SetSchedule {
         what: info.what,

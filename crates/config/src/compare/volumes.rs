@@ -31,15 +31,16 @@ pub(super) fn compare(
             policies(&there.name, "array of", (&array.policies, &policy::of_array(there)), found);
         }
     }
-    let is_of_file =
-        |there: &VolumeInfo| pairs.0.iter().any(|pair| pair.2.is_some_and(|one| one.uuid == there.uuid));
+    let is_of_file = |there: &VolumeInfo| {
+        pairs.0.iter().any(|pair| pair.2.is_some_and(|one| one.uuid == there.uuid))
+    };
     for there in now.volumes.iter().filter(|there| !is_of_file(there)) {
         let is_expected = pairs.0.iter().any(|(volume, ..)| volume.uuid == there.uuid);
         if is_expected {
             continue; // A missing volume is reported above.
         }
-        let of =
-            Subject::new(about(&there.name), "existence").now(described(&there.level, there.capacity_bytes));
+        let of = Subject::new(about(&there.name), "existence")
+            .now(described(&there.level, there.capacity_bytes));
         found.stays(of, "a restore deletes no volume");
     }
 }
@@ -60,12 +61,13 @@ fn missing(
     options: Options,
     found: &mut Findings,
 ) {
-    let of =
-        Subject::new(about(&volume.name), "existence").file(described(&volume.level, volume.capacity_bytes));
+    let of = Subject::new(about(&volume.name), "existence")
+        .file(described(&volume.level, volume.capacity_bytes));
     let names: Vec<&str> = array.members.iter().map(|member| member.drive.as_str()).collect();
     if !options.create {
         let why = format!(
-            "the volume is missing; connect its drives ({}), or use --create for an empty one on unused drives",
+            "the volume is missing; connect its drives ({}), or use --create for an empty one on \
+                unused drives",
             names.join(", ")
         );
         return found.stays(of, why);
@@ -84,7 +86,8 @@ fn create(
     now: &Current,
     places: &DriveMatches<'_>,
 ) -> Result<CreateVolume, String> {
-    let hole = volume.policies.get("write-hole").map(|value| policy::order("", "write-hole", value));
+    let hole =
+        volume.policies.get("write-hole").map(|value| policy::order("", "write-hole", value));
     let sector = volume.policies.get("sector").map(|value| policy::order("", "sector", value));
     let wanted = CreateVolume {
         name: volume.name.clone(),
@@ -107,11 +110,16 @@ fn create(
     let mut drives = Vec::new();
     for member in &array.members {
         let there = places.get(&member.drive);
-        let there = there.ok_or_else(|| format!("drive {} is missing; connect it first", member.drive))?;
+        let there =
+            there.ok_or_else(|| format!("drive {} is missing; connect it first", member.drive))?;
         // A step before may have created another volume of this array on it.
-        let is_ours = there.volumes.iter().any(|name| array.volumes.iter().any(|of| of.name == *name));
+        let is_ours =
+            there.volumes.iter().any(|name| array.volumes.iter().any(|of| of.name == *name));
         if there.state != DriveState::Unused && !is_ours {
-            return Err(format!("drive {} is {}; volumes need unused drives", there.name, there.state));
+            return Err(format!(
+                "drive {} is {}; volumes need unused drives",
+                there.name, there.state
+            ));
         }
         drives.push(there.name.clone());
     }
@@ -133,7 +141,11 @@ fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Findings) {
         ("level", volume.level.clone(), there.level.clone()),
         ("spans", volume.spans.to_string(), there.spans.to_string()),
         ("copies", volume.copies.to_string(), there.copies.to_string()),
-        ("strip", ByteCount(volume.strip_bytes).to_string(), ByteCount(there.strip_bytes).to_string()),
+        (
+            "strip",
+            ByteCount(volume.strip_bytes).to_string(),
+            ByteCount(there.strip_bytes).to_string(),
+        ),
         (
             "layout",
             volume.layout.clone().unwrap_or_else(none),
@@ -158,7 +170,12 @@ fn shape(volume: &Volume, there: &VolumeInfo, found: &mut Findings) {
 
 type Policies = BTreeMap<String, String>;
 
-fn policies(volume: &str, of_what: &str, (file, now): (&Policies, &Policies), found: &mut Findings) {
+fn policies(
+    volume: &str,
+    of_what: &str,
+    (file, now): (&Policies, &Policies),
+    found: &mut Findings,
+) {
     for (name, value) in file {
         if now.get(name) == Some(value) {
             continue;

@@ -27,7 +27,8 @@ impl AccountStore {
         if !state.accounts.is_empty() || state.damaged.is_some() {
             return Ok(self.first_of(&state));
         }
-        let failed = |error: Error| platform::Error::new(platform::ErrorKind::System, error.message);
+        let failed =
+            |error: Error| platform::Error::new(platform::ErrorKind::System, error.message);
         let (accounts, password) = self.with_first(&state.accounts).map_err(failed)?;
         // After a crash here there is no account, and the next start generates another password.
         self.files.store(FILE, format!("{}\n", password.reveal()).as_bytes())?;
@@ -79,7 +80,8 @@ impl AccountStore {
     fn forget_first(&self) {
         if let Err(error) = self.files.remove(FILE) {
             tracing::warn!(
-                "{error}: the file {FILE} of the state folder has an outdated password; remove that file"
+                "{error}: the file {FILE} of the state folder has an outdated password; remove \
+                    that file"
             );
         }
     }
@@ -119,10 +121,13 @@ mod tests {
         let set = |change: AccountChange| {
             keeper.change(&by, FIRST, "a test", |accounts| accounts.set(FIRST, change))
         };
-        set(AccountChange { must_change: Some(true), ..AccountChange::default() }).expect("it is changed");
+        set(AccountChange { must_change: Some(true), ..AccountChange::default() })
+            .expect("it is changed");
         assert_eq!(keeper.first(), Some(first), "its password is the same");
-        let hash = Hash::of(&Password::new("a better password"), [1; 16], keeper.cost).expect("a hash");
-        set(AccountChange { password: Some(hash), ..AccountChange::default() }).expect("it is changed");
+        let hash =
+            Hash::of(&Password::new("a better password"), [1; 16], keeper.cost).expect("a hash");
+        set(AccountChange { password: Some(hash), ..AccountChange::default() })
+            .expect("it is changed");
         assert!(!file.exists());
         assert_eq!(keeper.make_first().expect("it is looked at"), None);
         // A file that a crash left behind.

@@ -25,7 +25,8 @@ impl AccountStore {
         let failed = |error: platform::Error| Error::new(ErrorKind::Failed, error.to_string());
         let token = random().map_err(failed)?;
         let now_s = self.now_s();
-        let (session, token) = self.state().sessions.open(name, &from.text, token, now_s, unix_time());
+        let (session, token) =
+            self.state().sessions.open(name, &from.text, token, now_s, unix_time());
         self.controller.note(Occurrence {
             code: EventCode::AccessSession,
             subject: name.to_owned(),
@@ -134,7 +135,12 @@ impl AccountStore {
     }
 
     /// The caller with this name and password, for a single request.
-    pub(crate) async fn of_password(&self, name: &str, password: &Password, from: &Origin) -> Result<Caller> {
+    pub(crate) async fn of_password(
+        &self,
+        name: &str,
+        password: &Password,
+        from: &Origin,
+    ) -> Result<Caller> {
         if let Some(account) = self.of_known(name, password, from) {
             return Ok(caller(account, &from.text, None));
         }
@@ -191,7 +197,8 @@ impl AccountStore {
     /// A new own password must differ from the old one.
     pub(super) async fn check_is_new(&self, name: &str, password: &Password) -> Result<()> {
         let Some(kept) = self.state().accounts.password(name) else { return Ok(()) };
-        let (tried, turn) = (password.clone(), Arc::new(self.turns.take(Source::Local, true).await?));
+        let (tried, turn) =
+            (password.clone(), Arc::new(self.turns.take(Source::Local, true).await?));
         if hashed(&turn, move || kept.is_of(&tried)).await? {
             let sentence = "the new password equals the old one; give another one";
             return Err(Error::new(ErrorKind::Invalid, sentence));

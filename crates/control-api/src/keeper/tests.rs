@@ -27,7 +27,8 @@ impl Drop for Folder {
 }
 
 pub(super) fn keeper(name: &str) -> (AccountStore, Folder) {
-    let sim = Sim::new(SimOptions { shards: 1, memory: ByteCount(16 << 20), ..SimOptions::seeded(1) });
+    let sim =
+        Sim::new(SimOptions { shards: 1, memory: ByteCount(16 << 20), ..SimOptions::seeded(1) });
     let env = sim.env();
     let (_reports, receiver) = Controller::reports(&env, 1);
     let options = Options {
@@ -84,7 +85,9 @@ fn wrong_passwords_of_one_source_delay_no_other() {
         let guesses: Vec<_> = (0..20)
             .map(|number| {
                 let keeper = keeper.clone();
-                tokio::spawn(async move { signs_in(&keeper, 1, &format!("name-{number}"), "guess").await })
+                tokio::spawn(async move {
+                    signs_in(&keeper, 1, &format!("name-{number}"), "guess").await
+                })
             })
             .collect();
         tokio::task::yield_now().await;
@@ -97,7 +100,11 @@ fn wrong_passwords_of_one_source_delay_no_other() {
         for guess in guesses {
             guess.await.expect("it ends").expect_err("it is wrong");
         }
-        assert!(begun.elapsed() >= REST * 10, "the source itself waits after each: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() >= REST * 10,
+            "the source itself waits after each: {:?}",
+            begun.elapsed()
+        );
     });
 }
 
@@ -161,8 +168,9 @@ fn a_source_with_many_wrong_passwords_is_told_how_long_to_wait() {
         let limits = keeper.limits();
         let mut refused = None;
         for number in 0..=limits.source_failures + 3 {
-            let why =
-                signs_in(&keeper, 1, &format!("name-{number}"), "guess").await.expect_err("it is wrong");
+            let why = signs_in(&keeper, 1, &format!("name-{number}"), "guess")
+                .await
+                .expect_err("it is wrong");
             if why.kind == ErrorKind::Busy {
                 refused = Some(why);
                 break;
@@ -182,8 +190,9 @@ fn requests_at_once_with_the_right_password_are_all_let_in() {
         let requests: Vec<_> = (0..12)
             .map(|_| {
                 let keeper = keeper.clone();
-                let ask =
-                    async move { keeper.of_password("ada", &Password::new("right one"), &from(1)).await };
+                let ask = async move {
+                    keeper.of_password("ada", &Password::new("right one"), &from(1)).await
+                };
                 tokio::spawn(ask)
             })
             .collect();

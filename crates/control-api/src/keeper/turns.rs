@@ -73,7 +73,8 @@ impl Turns {
             line.give(&self.0);
             turn
         };
-        let gone = |_| Error::new(ErrorKind::Stopping, "the controller is stopping; start it again");
+        let gone =
+            |_| Error::new(ErrorKind::Stopping, "the controller is stopping; start it again");
         turn.await.map_err(gone)
     }
 }
@@ -83,13 +84,20 @@ fn locked(line: &Mutex<HashQueue>) -> MutexGuard<'_, HashQueue> {
 }
 
 impl HashQueue {
-    fn join(&mut self, source: Source, is_known: bool, sender: oneshot::Sender<Turn>) -> Result<()> {
+    fn join(
+        &mut self,
+        source: Source,
+        is_known: bool,
+        sender: oneshot::Sender<Turn>,
+    ) -> Result<()> {
         self.forget_given_up();
         let circle = &mut self.circles[usize::from(!is_known)];
         let own = circle.waiting.get(&source).map_or(0, VecDeque::len);
         if own >= MOST_OF_A_SOURCE || self.waiting >= MOST_WAITING {
             let sentence = format!(
-                "{own} requests from {source} wait for their passwords to be checked, {} in all; expected fewer than {MOST_OF_A_SOURCE} and {MOST_WAITING}; try again in a few seconds",
+                "{own} requests from {source} wait for their passwords to be checked, {} in all; \
+                    expected fewer than {MOST_OF_A_SOURCE} and {MOST_WAITING}; try again in a few \
+                    seconds",
                 self.waiting
             );
             return Err(Error::new(ErrorKind::Busy, sentence));
@@ -111,7 +119,8 @@ impl HashQueue {
             circle.waiting.retain(|_, waiting| !waiting.is_empty());
             circle.order.retain(|source| circle.waiting.contains_key(source));
         }
-        let counted = self.circles.iter().flat_map(|circle| circle.waiting.values().map(VecDeque::len));
+        let counted =
+            self.circles.iter().flat_map(|circle| circle.waiting.values().map(VecDeque::len));
         self.waiting = counted.sum();
     }
 
@@ -119,7 +128,8 @@ impl HashQueue {
     fn give(&mut self, line: &Arc<Mutex<HashQueue>>) {
         while self.free > 0 {
             let Some((source, sender)) = self.first() else { return };
-            let turn = Turn { line: line.clone(), source, hashes: AtomicBool::new(true), is_given: true };
+            let turn =
+                Turn { line: line.clone(), source, hashes: AtomicBool::new(true), is_given: true };
             match sender.send(turn) {
                 Ok(()) => {
                     self.free -= 1;
@@ -136,7 +146,9 @@ impl HashQueue {
         let taken = &self.taken;
         for which in [self.next, 1 - self.next] {
             let circle = &mut self.circles[which];
-            let Some(at) = circle.order.iter().position(|source| !taken.contains(source)) else { continue };
+            let Some(at) = circle.order.iter().position(|source| !taken.contains(source)) else {
+                continue;
+            };
             let source = circle.order.remove(at)?;
             let waiting = circle.waiting.get_mut(&source)?;
             let sender = waiting.pop_front()?;
@@ -216,7 +228,8 @@ mod tests {
             let Source::V4(address) = first.source else { panic!("an address") };
             order.push(address.octets()[3]);
             drop(first);
-            let mut turns = waiting.iter_mut().enumerate().filter_map(|(at, one)| Some((at, poll(one)?)));
+            let mut turns =
+                waiting.iter_mut().enumerate().filter_map(|(at, one)| Some((at, poll(one)?)));
             let Some((at, turn)) = turns.next() else { return order };
             assert!(turns.next().is_none(), "one at a time");
             drop(waiting.remove(at));
@@ -238,7 +251,8 @@ mod tests {
     fn sources_that_signed_in_before_wait_for_one_stranger_at_most() {
         let turns = Turns::new(1);
         let first = at_once(&turns, 1);
-        let mut waiting: Vec<Waiting<'_>> = (10..40).map(|number| waits(&turns, number, false)).collect();
+        let mut waiting: Vec<Waiting<'_>> =
+            (10..40).map(|number| waits(&turns, number, false)).collect();
         waiting.push(waits(&turns, 200, true));
         waiting.push(waits(&turns, 201, true));
         waiting.push(waits(&turns, 202, true));
@@ -270,9 +284,11 @@ mod tests {
     fn what_waits_is_bounded_and_what_is_given_up_does_not_count() {
         let turns = Turns::new(1);
         let first = at_once(&turns, 1);
-        let mut given_up: Vec<Waiting<'_>> = (0..MOST_OF_A_SOURCE).map(|_| waits(&turns, 2, false)).collect();
+        let mut given_up: Vec<Waiting<'_>> =
+            (0..MOST_OF_A_SOURCE).map(|_| waits(&turns, 2, false)).collect();
         let mut more: Waiting<'_> = Box::pin(turns.take(source(2), false));
-        let Poll::Ready(Err(refused)) = more.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        let Poll::Ready(Err(refused)) = more.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        else {
             panic!("it is refused");
         };
         assert_eq!(refused.kind, ErrorKind::Busy, "{refused:?}");

@@ -8,7 +8,8 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     let of = &metrics.controller;
     let version = Labels::of("version", &of.version);
     page.family("softroc_build_info", Kind::Gauge, "Version; always 1.").series(&version, 1);
-    let mut gauge = |name, help: &str, value: u64| page.family(name, Kind::Gauge, help).value(value);
+    let mut gauge =
+        |name, help: &str, value: u64| page.family(name, Kind::Gauge, help).value(value);
     gauge("softroc_start_time_seconds", "When the controller was started.", of.started_unix_s);
     gauge("softroc_shards", "Threads that serve I/O.", of.shards.into());
     gauge("softroc_host_connections", "Connections of hosts.", of.hosts.into());
@@ -32,7 +33,8 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
 }
 
 fn tasks(page: &mut Page, metrics: &MetricsInfo) {
-    let open: Vec<TaskInfo> = metrics.tasks.iter().filter(|task| !task.state.is_over()).cloned().collect();
+    let open: Vec<TaskInfo> =
+        metrics.tasks.iter().filter(|task| !task.state.is_over()).cloned().collect();
     let with_kind = |row: Named<'_, TaskInfo>| {
         let task = &metrics.tasks.iter().find(|task| task.task == row.what.task)?;
         Some(Named { labels: row.labels.with("task", &task.kind.to_string()), what: *task })
@@ -41,7 +43,8 @@ fn tasks(page: &mut Page, metrics: &MetricsInfo) {
     let rows: Vec<Named<'_, TaskInfo>> = subjects.into_iter().filter_map(with_kind).collect();
     let help = "Whether an active task is in that state.";
     let mut family = page.family("softroc_task_state", Kind::Gauge, help);
-    let all = [TaskState::Running, TaskState::Paused, TaskState::Waiting].map(|state| state.to_string());
+    let all =
+        [TaskState::Running, TaskState::Paused, TaskState::Waiting].map(|state| state.to_string());
     for Named { labels, what } in &rows {
         family.states(labels, "state", all.iter().map(String::as_str), &what.state.to_string());
     }
@@ -57,7 +60,8 @@ fn tasks(page: &mut Page, metrics: &MetricsInfo) {
     column(page, "softroc_task_eta_seconds", Kind::Gauge, help, &rows, |task| task.eta_s);
     let done = |task: &&TaskInfo| task.kind == TaskKind::Patrol && task.state == TaskState::Done;
     let last = metrics.tasks.iter().filter(done).filter_map(|task| task.ended_unix_s).max();
-    let help = "End of the latest known patrol read; the newest 100 tasks of the last 30 days are known.";
+    let help =
+        "End of the latest known patrol read; the newest 100 tasks of the last 30 days are known.";
     let mut family = page.family("softroc_last_patrol_timestamp_seconds", Kind::Gauge, help);
     last.into_iter().for_each(|last| family.value(last));
 }

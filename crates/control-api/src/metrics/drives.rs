@@ -37,13 +37,17 @@ fn limits(page: &mut Page, drives: Rows<'_, '_>) {
     let mut family = page.family("softroc_drive_time_limit_seconds", Kind::Gauge, help);
     for Named { labels, what } in drives {
         for limit in &what.limits {
-            family.series(&labels.clone().with("operation", &limit.operation), limit.limit_ms as f64 / 1e3);
+            family.series(
+                &labels.clone().with("operation", &limit.operation),
+                limit.limit_ms as f64 / 1e3,
+            );
         }
     }
 }
 
 fn slow(page: &mut Page, drives: Rows<'_, '_>) {
-    let help = "Operations that took longer than the limit for reads that redundancy can serve, since the controller was started.";
+    let help = "Operations that took longer than the limit for reads that redundancy can serve, \
+        since the controller was started.";
     let mut family = page.family("softroc_drive_slow_operations_total", Kind::Counter, help);
     for Named { labels, what } in drives {
         for work in &what.work {
@@ -53,7 +57,8 @@ fn slow(page: &mut Page, drives: Rows<'_, '_>) {
 }
 
 fn states(page: &mut Page, drives: Rows<'_, '_>) {
-    let mut family = page.family("softroc_drive_info", Kind::Gauge, "Properties of the drive; always 1.");
+    let mut family =
+        page.family("softroc_drive_info", Kind::Gauge, "Properties of the drive; always 1.");
     for Named { labels, what } in drives {
         let drive = &what.drive;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -75,11 +80,21 @@ fn states(page: &mut Page, drives: Rows<'_, '_>) {
     let mut family = page.family("softroc_drive_state", Kind::Gauge, help);
     let all = DriveState::ALL.map(|state| state.to_string());
     for Named { labels, what } in drives {
-        family.states(labels, "state", all.iter().map(String::as_str), &what.drive.state.to_string());
+        family.states(
+            labels,
+            "state",
+            all.iter().map(String::as_str),
+            &what.drive.state.to_string(),
+        );
     }
-    column(page, "softroc_drive_size_bytes", Kind::Gauge, "The capacity of the drive.", drives, |drive| {
-        drive.drive.size_bytes
-    });
+    column(
+        page,
+        "softroc_drive_size_bytes",
+        Kind::Gauge,
+        "The capacity of the drive.",
+        drives,
+        |drive| drive.drive.size_bytes,
+    );
     let help = "Stale regions of the drive.";
     column(page, "softroc_drive_stale_regions", Kind::Gauge, help, drives, |drive| {
         Some(drive.drive.stale_regions)
@@ -105,13 +120,18 @@ fn health(page: &mut Page, drives: Rows<'_, '_>) {
         column(page, name, Kind::Gauge, help, drives, |drive| told(drive).and_then(value));
     };
     let help = "Time of the last health query of the drive.";
-    gauge("softroc_drive_health_asked_timestamp_seconds", help, |health| Some(health.asked_unix_s as f64));
+    gauge("softroc_drive_health_asked_timestamp_seconds", help, |health| {
+        Some(health.asked_unix_s as f64)
+    });
     let help = "Whether the drive predicts its failure.";
     gauge("softroc_drive_predicted_failure", help, |health| {
         health.predicted_failure.map(|predicted| f64::from(u8::from(predicted)))
     });
-    let help = "Whether the drive should be replaced: it predicts its failure, is worn out or runs out of spare blocks.";
-    gauge("softroc_drive_warning", help, |health| Some(f64::from(u8::from(health.warning.is_some()))));
+    let help = "Whether the drive should be replaced: it predicts its failure, is worn out or runs \
+        out of spare blocks.";
+    gauge("softroc_drive_warning", help, |health| {
+        Some(f64::from(u8::from(health.warning.is_some())))
+    });
     let help = "The temperature of the drive.";
     gauge("softroc_drive_temperature_celsius", help, |health| health.temperature_c.map(f64::from));
     let help = "The share of its rated endurance that the drive has used; may exceed 1.";
@@ -123,7 +143,9 @@ fn health(page: &mut Page, drives: Rows<'_, '_>) {
         health.spare_percent.map(|percent| f64::from(percent) / 100.0)
     });
     let help = "Reallocated sectors over the drive's life.";
-    gauge("softroc_drive_reallocated_sectors", help, |health| health.reallocated_sectors.map(|n| n as f64));
+    gauge("softroc_drive_reallocated_sectors", help, |health| {
+        health.reallocated_sectors.map(|n| n as f64)
+    });
     let mut counter = |name, help: &str, value: fn(&HealthInfo) -> Option<u64>| {
         column(page, name, Kind::Counter, help, drives, |drive| told(drive).and_then(value));
     };

@@ -11,8 +11,11 @@ use controller::{DriveState, MetricsInfo, TaskInfo, TaskKind, TaskState, VolumeM
 const BLOCK: u64 = 1024;
 
 pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
-    let devices: Vec<(String, &VolumeMetrics)> =
-        metrics.volumes.iter().map(|volume| (format!("md_{}", volume.volume.name), volume)).collect();
+    let devices: Vec<(String, &VolumeMetrics)> = metrics
+        .volumes
+        .iter()
+        .map(|volume| (format!("md_{}", volume.volume.name), volume))
+        .collect();
     let rows = named(&devices, "device", |(device, _)| device);
     let help = "Whether the volume is in that state of a Linux md array.";
     let mut family = page.family("node_md_state", Kind::Gauge, help);
@@ -20,11 +23,14 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     for Named { labels, what: (_, volume) } in &rows {
         family.states(labels, "state", all, activity(metrics, volume));
     }
-    let help = "Drives of the volume by state: active and current, failed or missing, spares for it.";
+    let help =
+        "Drives of the volume by state: active and current, failed or missing, spares for it.";
     let mut family = page.family("node_md_disks", Kind::Gauge, help);
     for Named { labels, what: (_, volume) } in &rows {
         let (active, failed) = (count(volume, is_active), count(volume, is_failed));
-        for (state, count) in [("active", active), ("failed", failed), ("spare", spares(metrics, volume))] {
+        for (state, count) in
+            [("active", active), ("failed", failed), ("spare", spares(metrics, volume))]
+        {
             family.series(&labels.clone().with("state", state), count);
         }
     }
@@ -43,7 +49,8 @@ pub(super) fn write(page: &mut Page, metrics: &MetricsInfo) {
     gauge("node_md_blocks_synced", help, |volume| {
         let blocks = volume.volume.capacity_bytes / BLOCK;
         let Some(resync) = volume.volume.resync else { return blocks };
-        let left = u128::from(blocks) * u128::from(resync.regions_left) / u128::from(resync.regions.max(1));
+        let left = u128::from(blocks) * u128::from(resync.regions_left)
+            / u128::from(resync.regions.max(1));
         blocks.saturating_sub(left as u64)
     });
 }
@@ -55,7 +62,8 @@ fn activity(metrics: &MetricsInfo, volume: &VolumeMetrics) -> &'static str {
     }
     let of_it = |task: &&TaskInfo| {
         let volumes = &volume.volume.array_volumes;
-        task.state == TaskState::Running && task.volume.as_ref().is_some_and(|name| volumes.contains(name))
+        task.state == TaskState::Running
+            && task.volume.as_ref().is_some_and(|name| volumes.contains(name))
     };
     let mut state = "active";
     for task in metrics.tasks.iter().filter(of_it) {

@@ -124,7 +124,13 @@ impl Family<'_> {
 
     /// A histogram. `counts`: per bucket, one more than `bounds`, which are formatted already;
     /// `sum`: of all values.
-    pub(super) fn histogram(&mut self, labels: &Labels, bounds: &[String], counts: &[u64], sum: f64) {
+    pub(super) fn histogram(
+        &mut self,
+        labels: &Labels,
+        bounds: &[String],
+        counts: &[u64],
+        sum: f64,
+    ) {
         let (name, labels) = (self.name, &labels.text);
         let mut so_far = 0;
         for (bound, count) in bounds.iter().zip(counts) {
@@ -133,7 +139,8 @@ impl Family<'_> {
         }
         let all: u64 = counts.iter().sum();
         self.page.push(format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {all}\n"));
-        self.page.push(format_args!("{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {all}\n"));
+        self.page
+            .push(format_args!("{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {all}\n"));
     }
 }
 
@@ -146,8 +153,8 @@ mod tests {
         let mut page = Page::default();
         let labels = Labels::of("drive", "a\\b\"c\nd").with("slot", "1");
         page.family("x_bytes", Kind::Gauge, "Bytes.").series(&labels, 7);
-        let expected =
-            "# HELP x_bytes Bytes.\n# TYPE x_bytes gauge\nx_bytes{drive=\"a\\\\b\\\"c\\nd\",slot=\"1\"} 7\n";
+        let expected = "# HELP x_bytes Bytes.\n# TYPE x_bytes \
+            gauge\nx_bytes{drive=\"a\\\\b\\\"c\\nd\",slot=\"1\"} 7\n";
         assert_eq!(page.finish(), expected);
     }
 
@@ -175,7 +182,8 @@ mod tests {
         let mut family = page.family("x_state", Kind::Gauge, "State.");
         family.states(&Labels::of("v", "a"), "state", ["up", "down"], "down");
         assert!(
-            page.finish().ends_with("x_state{v=\"a\",state=\"up\"} 0\nx_state{v=\"a\",state=\"down\"} 1\n")
+            page.finish()
+                .ends_with("x_state{v=\"a\",state=\"up\"} 0\nx_state{v=\"a\",state=\"down\"} 1\n")
         );
     }
 }

@@ -25,7 +25,8 @@ const NAMES: Names = Names {
 };
 
 /// The values of the policy write-mode.
-const WRITE_MODES: [&str; 4] = ["write-through", "logged-write-back", "write-back", "always-write-back"];
+const WRITE_MODES: [&str; 4] =
+    ["write-through", "logged-write-back", "write-back", "always-write-back"];
 
 type Rows<'r, 'm> = &'r [Named<'m, VolumeMetrics>];
 
@@ -44,7 +45,8 @@ fn policy<'v>(volume: &'v VolumeMetrics, name: &str) -> Option<&'v Policy> {
 }
 
 fn states(page: &mut Page, volumes: Rows<'_, '_>) {
-    let mut family = page.family("softroc_volume_info", Kind::Gauge, "Properties of the volume; always 1.");
+    let mut family =
+        page.family("softroc_volume_info", Kind::Gauge, "Properties of the volume; always 1.");
     for Named { labels, what } in volumes {
         let volume = &what.volume;
         let in_force = |name| policy(what, name).map_or("", |policy| policy.current.as_str());
@@ -62,15 +64,30 @@ fn states(page: &mut Page, volumes: Rows<'_, '_>) {
     let mut family = page.family("softroc_volume_state", Kind::Gauge, help);
     let all = VolumeState::ALL.map(|state| state.to_string());
     for Named { labels, what } in volumes {
-        family.states(labels, "state", all.iter().map(String::as_str), &what.volume.state.to_string());
+        family.states(
+            labels,
+            "state",
+            all.iter().map(String::as_str),
+            &what.volume.state.to_string(),
+        );
     }
     let help = "Time of the last change of the volume's state.";
-    column(page, "softroc_volume_state_since_timestamp_seconds", Kind::Gauge, help, volumes, |volume| {
-        Some(volume.volume.since_unix_s)
-    });
-    column(page, "softroc_volume_capacity_bytes", Kind::Gauge, "Usable capacity.", volumes, |volume| {
-        Some(volume.volume.capacity_bytes)
-    });
+    column(
+        page,
+        "softroc_volume_state_since_timestamp_seconds",
+        Kind::Gauge,
+        help,
+        volumes,
+        |volume| Some(volume.volume.since_unix_s),
+    );
+    column(
+        page,
+        "softroc_volume_capacity_bytes",
+        Kind::Gauge,
+        "Usable capacity.",
+        volumes,
+        |volume| Some(volume.volume.capacity_bytes),
+    );
     let help = "Connections of hosts to the volume.";
     column(page, "softroc_volume_hosts", Kind::Gauge, help, volumes, |volume| {
         Some(volume.volume.hosts.len())
@@ -85,7 +102,9 @@ fn redundancy(page: &mut Page, volumes: Rows<'_, '_>) {
         the volume is offline.";
     gauge("softroc_volume_failures_survivable", help, |volume| volume.volume.may_lose.into());
     let help = "Fault tolerance with all drives present.";
-    gauge("softroc_volume_failures_survivable_optimal", help, |volume| volume.may_lose_when_optimal.into());
+    gauge("softroc_volume_failures_survivable_optimal", help, |volume| {
+        volume.may_lose_when_optimal.into()
+    });
     let help = "Punctured bytes: unreadable on drives and not recoverable from redundancy.";
     gauge("softroc_volume_lost_bytes", help, |volume| volume.volume.lost_bytes);
     let help = "Unsynced regions.";
@@ -142,9 +161,13 @@ fn cache(page: &mut Page, volumes: Rows<'_, '_>) {
     let help = "Clean data in the cache.";
     of_cache("softroc_volume_cache_clean_bytes", gauge, help, |cache| cache.clean_bytes);
     let help = "Read-ahead data that hosts read, since the volume was started.";
-    of_cache("softroc_volume_read_ahead_used_bytes_total", counter, help, |cache| cache.ahead_used_bytes);
+    of_cache("softroc_volume_read_ahead_used_bytes_total", counter, help, |cache| {
+        cache.ahead_used_bytes
+    });
     let help = "Read-ahead data that was evicted unread, since the volume was started.";
-    of_cache("softroc_volume_read_ahead_wasted_bytes_total", counter, help, |cache| cache.ahead_wasted_bytes);
+    of_cache("softroc_volume_read_ahead_wasted_bytes_total", counter, help, |cache| {
+        cache.ahead_wasted_bytes
+    });
 }
 
 fn engine(page: &mut Page, volumes: Rows<'_, '_>) {

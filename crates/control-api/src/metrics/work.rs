@@ -45,12 +45,17 @@ pub(super) fn write<T>(
     };
     counter(names.reads, "Completed reads, including failed ones,", "read", |work| work.completed);
     counter(names.read_bytes, "Bytes read,", "read", |work| work.bytes);
-    counter(names.writes, "Completed writes, including failed ones,", "write", |work| work.completed);
+    counter(names.writes, "Completed writes, including failed ones,", "write", |work| {
+        work.completed
+    });
     counter(names.written_bytes, "Bytes written, zeroes included,", "write", |work| work.bytes);
     counter(names.trims, "Completed trims, including failed ones,", "trim", |work| work.completed);
     counter(names.trimmed_bytes, "Bytes trimmed,", "trim", |work| work.bytes);
-    counter(names.flushes, "Completed flushes, including failed ones,", "flush", |work| work.completed);
-    let mut family = page.family(names.errors, Kind::Counter, &format!("Failed operations {whose}."));
+    counter(names.flushes, "Completed flushes, including failed ones,", "flush", |work| {
+        work.completed
+    });
+    let mut family =
+        page.family(names.errors, Kind::Counter, &format!("Failed operations {whose}."));
     for row in rows {
         for work in of(row.what) {
             family.series(&row.labels.clone().with("operation", &work.operation), work.failed);

@@ -93,7 +93,8 @@ impl Link {
     pub(crate) fn new(deadlines: Deadlines, has_tls: bool) -> Arc<Link> {
         let phase = if has_tls { Phase::Handshake } else { Phase::Headers };
         let (since, stalled) = (Instant::now(), None);
-        let state = State { phase, since, taken: since, stalled, is_signed_in: false, has_to_end: false };
+        let state =
+            State { phase, since, taken: since, stalled, is_signed_in: false, has_to_end: false };
         Arc::new(Link { deadlines, state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -250,7 +251,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         poll
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_flush(context);
         match poll.is_pending() {
             true => self.link.sent(true),
@@ -259,7 +263,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         poll
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_shutdown(context);
         if poll.is_pending() {
             self.link.sent(true);

@@ -1,9 +1,9 @@
 //! A network port: accepts connections, and serves HTTP within deadlines and limits.
 //!
 //! Invariants: a slow, silent or hostile client occupies one of its source's slots for a limited
-//! time. [`ConnectionLimits`], [`LONGEST_HEADERS`] and the largest permitted body limit memory. A signed-in
-//! client keeps its connection. Fault model: any peer may send any bytes at any rate, open any
-//! number of connections, and vanish.
+//! time. [`ConnectionLimits`], [`LONGEST_HEADERS`] and the largest permitted body limit memory. A
+//! signed-in client keeps its connection. Fault model: any peer may send any bytes at any rate,
+//! open any number of connections, and vanish.
 //!
 //! `link`: the state of a connection and its deadlines; `seats`: which connection is closed for a
 //! new one.
@@ -94,7 +94,10 @@ pub(crate) async fn serve(listener: TcpListener, port: Port) -> std::io::Result<
 
 fn is_of_client(kind: std::io::ErrorKind) -> bool {
     use std::io::ErrorKind;
-    matches!(kind, ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused)
+    matches!(
+        kind,
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused
+    )
 }
 
 /// Serves a connection until it ends or must end.

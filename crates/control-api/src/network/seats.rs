@@ -20,7 +20,8 @@ pub(crate) struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// For the management port. All programs of one address are one source.
-    pub(crate) const MANAGEMENT: ConnectionLimits = ConnectionLimits { in_all: 256, of_a_source: 64 };
+    pub(crate) const MANAGEMENT: ConnectionLimits =
+        ConnectionLimits { in_all: 256, of_a_source: 64 };
 
     /// For a metrics port.
     pub(crate) const METRICS: ConnectionLimits = ConnectionLimits { in_all: 32, of_a_source: 8 };
@@ -108,7 +109,8 @@ impl Taken {
 
     /// The signed-in client that is idle for the longest time.
     fn idle(&self, source: Option<Source>) -> Option<u64> {
-        let own = self.by_number.iter().filter(|(_, (of, _))| source.is_none_or(|source| source == *of));
+        let own =
+            self.by_number.iter().filter(|(_, (of, _))| source.is_none_or(|source| source == *of));
         let idle = own.filter_map(|(number, (_, link))| Some((link.idle_since()?, *number)));
         idle.min().map(|(_, number)| number)
     }
@@ -162,7 +164,11 @@ mod tests {
         let strangers: Vec<Connection> = (0..1000).map(|_| connect(&seats, 2)).collect();
         assert!(stays(&seats, &quiet), "it is not signed in, and older than all of them");
         let left: Vec<usize> = (0..1000).filter(|at| stays(&seats, &strangers[*at])).collect();
-        assert_eq!(left, [996, 997, 998, 999], "the oldest make room, as many as are of their source");
+        assert_eq!(
+            left,
+            [996, 997, 998, 999],
+            "the oldest make room, as many as are of their source"
+        );
         drop(strangers);
         assert_eq!(seats.taken().by_number.len(), 1, "places are free again");
     }
@@ -182,7 +188,11 @@ mod tests {
         assert_eq!(seats.taken().by_number.len(), MOST.in_all);
         assert!(stays(&seats, &crowd[999]));
         let more: Vec<Connection> = (20..120).map(|number| connect(&seats, number)).collect();
-        assert!(stays(&seats, &busy) && stays(&seats, &idle) && more.iter().all(|one| one.seat.is_some()));
+        assert!(
+            stays(&seats, &busy)
+                && stays(&seats, &idle)
+                && more.iter().all(|one| one.seat.is_some())
+        );
         assert_eq!(seats.taken().by_number.len(), MOST.in_all);
     }
 

@@ -54,7 +54,12 @@ async fn stream() -> axum::response::Response {
 }
 
 fn port(tls: Option<TlsAcceptor>) -> Port {
-    Port { router: router(), tls, deadlines: Deadlines::MANAGEMENT, most: ConnectionLimits::MANAGEMENT }
+    Port {
+        router: router(),
+        tls,
+        deadlines: Deadlines::MANAGEMENT,
+        most: ConnectionLimits::MANAGEMENT,
+    }
 }
 
 /// The client end of a served connection.
@@ -182,7 +187,9 @@ fn a_connection_between_two_requests_is_kept_longer_when_it_is_signed_in() {
 fn streams_and_long_answers_of_signed_in_clients_stay_and_those_of_strangers_end() {
     run(async {
         let hour = Duration::from_secs(3600);
-        for (path, expected) in [("/stream", hour), ("/long", hour + Deadlines::MANAGEMENT.idle_signed_in)] {
+        for (path, expected) in
+            [("/stream", hour), ("/long", hour + Deadlines::MANAGEMENT.idle_signed_in)]
+        {
             let mut signed_in = connect(port(None));
             ask(&mut signed_in, "/sign-in").await;
             let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -191,7 +198,11 @@ fn streams_and_long_answers_of_signed_in_clients_stay_and_those_of_strangers_end
             let mut text = String::new();
             let _ = signed_in.read_to_string(&mut text).await;
             let all = if path == "/long" { "it took an hour" } else { "tick\n" };
-            assert!(text.contains(all) && begun.elapsed() >= expected, "{text} for {:?}", begun.elapsed());
+            assert!(
+                text.contains(all) && begun.elapsed() >= expected,
+                "{text} for {:?}",
+                begun.elapsed()
+            );
             let mut stranger = connect(port(None));
             stranger.write_all(request.as_bytes()).await.expect("it is open");
             assert_about(silence(&mut stranger).await, Deadlines::MANAGEMENT.answer);
@@ -222,7 +233,8 @@ fn an_answer_that_is_not_taken_ends_the_connection() {
 fn headers_that_are_too_long_are_refused() {
     run(async {
         let mut stream = connect(port(None));
-        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(LONGEST_HEADERS));
+        let head =
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(LONGEST_HEADERS));
         let (mut reads, mut writes) = tokio::io::split(&mut stream);
         let mut answer = String::new();
         let _ = tokio::join!(writes.write_all(head.as_bytes()), reads.read_to_string(&mut answer));
@@ -231,8 +243,10 @@ fn headers_that_are_too_long_are_refused() {
 }
 
 fn acceptor() -> TlsAcceptor {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -247,9 +261,11 @@ fn acceptor() -> TlsAcceptor {
 fn browsers_are_told_to_use_tls_alone_where_there_is_tls() {
     run(async {
         assert!(!ask(&mut connect(port(None)), "/").await.contains("strict-transport-security"));
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(crate::tls::anybody().expect("a client")));
+        let connector =
+            tokio_rustls::TlsConnector::from(Arc::new(crate::tls::anybody().expect("a client")));
         let name = rustls::pki_types::ServerName::try_from("localhost").expect("a name");
-        let mut stream = connector.connect(name, connect(port(Some(acceptor())))).await.expect("TLS");
+        let mut stream =
+            connector.connect(name, connect(port(Some(acceptor())))).await.expect("TLS");
         stream.write_all(b"GET /nowhere HTTP/1.0\r\n\r\n").await.expect("it is open");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("an answer");
@@ -261,13 +277,15 @@ fn browsers_are_told_to_use_tls_alone_where_there_is_tls() {
 /// Real sockets; timing is not checked.
 #[test]
 fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("it does not block");
         let address = listener.local_addr().expect("its address");
         tokio::spawn(serve(listener, port(None)));
-        let connect = || async { tokio::net::TcpStream::connect(address).await.expect("it listens") };
+        let connect =
+            || async { tokio::net::TcpStream::connect(address).await.expect("it listens") };
         let mut signed_in = connect().await;
         tcp_ask(&mut signed_in, "/sign-in").await;
         let most = ConnectionLimits::MANAGEMENT.of_a_source;
@@ -275,8 +293,14 @@ fn three_thousand_silent_connections_keep_no_client_out_and_few_of_them_stay() {
         for number in 0..3000 {
             kept.push_back(connect().await);
             if number % 500 == 499 {
-                assert!(tcp_ask(&mut signed_in, "/").await.ends_with("here"), "its connection is kept");
-                assert!(tcp_ask(&mut connect().await, "/").await.ends_with("here"), "another one is served");
+                assert!(
+                    tcp_ask(&mut signed_in, "/").await.ends_with("here"),
+                    "its connection is kept"
+                );
+                assert!(
+                    tcp_ask(&mut connect().await, "/").await.ends_with("here"),
+                    "another one is served"
+                );
             }
             // The oldest connections were closed.
             while kept.len() > most {

@@ -7,7 +7,8 @@ use crate::supervise::supervise;
 use ::notify::{Message, Sender, Target};
 use access::{Action, Caller};
 use controller::{
-    ControllerHandle, Error, ErrorKind, Event, EventCode, EventFeed, Occurrence, Origin, Result, StateFile,
+    ControllerHandle, Error, ErrorKind, Event, EventCode, EventFeed, Occurrence, Origin, Result,
+    StateFile,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,11 +37,18 @@ impl Notifier {
     pub(crate) fn open(files: &Files, host: &str, controller: &ControllerHandle) -> Notifier {
         let loaded = files.load_state(&FILE);
         if let Some(trouble) = &loaded.trouble {
-            files::tell_trouble(controller, trouble, "no notifications are sent; set the channels again");
+            files::tell_trouble(
+                controller,
+                trouble,
+                "no notifications are sent; set the channels again",
+            );
         }
         let mut posts = BTreeMap::new();
         for kept in loaded.value.unwrap_or_default() {
-            posts.insert(kept.channel.name.clone(), Arc::new(RunningChannel::open(files, kept, controller)));
+            posts.insert(
+                kept.channel.name.clone(),
+                Arc::new(RunningChannel::open(files, kept, controller)),
+            );
         }
         let (host, pid) = (host.to_owned(), std::process::id());
         let sender = Sender { host, pid, started_unix_s: post::now_s() };
@@ -89,7 +97,11 @@ fn missing(name: &str) -> Error {
 
 /// Sets a channel as a whole; without a new secret it keeps the old one. First durably, then in
 /// memory.
-pub(crate) async fn set(desk: &AppState, caller: &Caller, kept: StoredChannel) -> Result<ChannelInfo> {
+pub(crate) async fn set(
+    desk: &AppState,
+    caller: &Caller,
+    kept: StoredChannel,
+) -> Result<ChannelInfo> {
     let name = kept.channel.name.clone();
     let set = async {
         // Earlier events are not sent to it.
@@ -99,19 +111,25 @@ pub(crate) async fn set(desk: &AppState, caller: &Caller, kept: StoredChannel) -
     desk.order((caller, Action::Notifications), ("notify-set", &name), set).await
 }
 
-fn put(desk: &AppState, caller: &Caller, mut kept: StoredChannel, newest: u64) -> Result<ChannelInfo> {
+fn put(
+    desk: &AppState,
+    caller: &Caller,
+    mut kept: StoredChannel,
+    newest: u64,
+) -> Result<ChannelInfo> {
     let office = &desk.office;
     let name = kept.channel.name.clone();
     let before = office.get(&name).ok();
-    let same_target = |post: &Arc<RunningChannel>| post.kept().channel.target == kept.channel.target;
+    let same_target =
+        |post: &Arc<RunningChannel>| post.kept().channel.target == kept.channel.target;
     if kept.secret.is_none() && before.as_ref().is_some_and(same_target) {
         kept.secret = before.as_ref().and_then(|post| post.kept().secret);
     }
     let target = kept.channel.check(kept.secret.is_some())?;
     let is_remote = matches!(caller.named().origin, Origin::Network { .. });
     if matches!(target, Target::Hook { .. }) && is_remote {
-        let sentence =
-            "a channel that runs programs can only be set on the machine itself, through the control socket";
+        let sentence = "a channel that runs programs can only be set on the machine itself, \
+            through the control socket";
         return Err(Error::new(ErrorKind::Denied, sentence));
     }
     if before.is_none() && office.posts().len() >= MOST {
@@ -152,7 +170,8 @@ fn take_away(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
 
 /// Sends a message to a channel at once, without its rules and its queue.
 pub(crate) async fn test(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
-    desk.order((caller, Action::Notifications), ("notify-test", name), tried(desk, caller, name)).await
+    desk.order((caller, Action::Notifications), ("notify-test", name), tried(desk, caller, name))
+        .await
 }
 
 async fn tried(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
@@ -181,7 +200,8 @@ async fn tried(desk: &AppState, caller: &Caller, name: &str) -> Result<()> {
     note(desk, EventCode::NotifyTest, name, Some(caller), &what);
     sent.map_err(|why| {
         let sentence = format!(
-            "sending to '{name}' failed: {why}; change the channel with 'softroc notify set {name} …'"
+            "sending to '{name}' failed: {why}; change the channel with 'softroc notify set {name} \
+                …'"
         );
         Error::new(ErrorKind::Failed, sentence)
     })
@@ -205,7 +225,9 @@ fn note(desk: &AppState, code: EventCode, name: &str, caller: Option<&Caller>, w
     desk.controller.note(Occurrence {
         code,
         subject: name.to_owned(),
-        cause: by.as_ref().map_or_else(|| "a message was due".to_owned(), |by| format!("requested by {by}")),
+        cause: by
+            .as_ref()
+            .map_or_else(|| "a message was due".to_owned(), |by| format!("requested by {by}")),
         effect: what.to_owned(),
         text: format!("notification channel '{name}': {what}"),
         by,
@@ -309,7 +331,8 @@ mod tests {
     /// The messages in the channel's queue file.
     fn waiting(folder: &std::path::Path) -> Vec<(u64, String)> {
         let text = std::fs::read_to_string(folder.join("notify-it.queue")).expect("its file");
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let lines =
+            text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let messages = lines.filter_map(|line| {
             let message = &line["put"]["message"];
             Some((message["number"].as_u64()?, message["code"].as_str()?.to_owned()))
@@ -325,8 +348,12 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("a folder");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let files = Files::new(&folder);
-        runtime.block_on(follow(office(&files, RunningChannel::new(&files, kept(), 0)), feed_of(1..=3)));
-        let numbers = |waiting: &[(u64, String)]| waiting.iter().map(|one| one.0).collect::<Vec<u64>>();
+        runtime.block_on(follow(
+            office(&files, RunningChannel::new(&files, kept(), 0)),
+            feed_of(1..=3),
+        ));
+        let numbers =
+            |waiting: &[(u64, String)]| waiting.iter().map(|one| one.0).collect::<Vec<u64>>();
         assert_eq!(numbers(&waiting(&folder)), [1, 2, 3]);
         // Events 4 to 20 happened while the process was down; the newest ten are kept.
         let (post, unreadable) = RunningChannel::read(&files, kept());

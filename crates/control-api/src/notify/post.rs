@@ -66,7 +66,11 @@ pub(crate) fn now_s() -> u64 {
 
 impl RunningChannel {
     /// Opens a channel and its queue file. An unreadable file is renamed.
-    pub(crate) fn open(files: &Files, kept: StoredChannel, controller: &ControllerHandle) -> RunningChannel {
+    pub(crate) fn open(
+        files: &Files,
+        kept: StoredChannel,
+        controller: &ControllerHandle,
+    ) -> RunningChannel {
         let (channel, name) = (kept.channel.name.clone(), file_of(&kept.channel.name));
         let (post, unreadable) = RunningChannel::read(files, kept);
         if let Some(why) = unreadable {
@@ -180,7 +184,11 @@ impl RunningChannel {
 }
 
 /// Sends a message to a channel, now.
-pub(crate) async fn send_one(kept: &StoredChannel, message: &Message, sender: &Sender) -> Result<(), String> {
+pub(crate) async fn send_one(
+    kept: &StoredChannel,
+    message: &Message,
+    sender: &Sender,
+) -> Result<(), String> {
     let target = Target::read(&kept.channel.target).map_err(|error| error.message)?;
     send::send(kept, &target, message, sender).await
 }
@@ -199,14 +207,16 @@ impl StoredQueue {
         if self.lines > self.queue.len() + SPARE_LINES {
             return self.rewrite();
         }
-        let kept = text(lines).and_then(|text| self.files.append(&self.name, text.as_bytes()).map_err(told));
+        let kept = text(lines)
+            .and_then(|text| self.files.append(&self.name, text.as_bytes()).map_err(told));
         self.complain(kept);
     }
 
     fn rewrite(&mut self) {
         let lines = self.queue.lines();
         self.lines = lines.len();
-        let kept = text(&lines).and_then(|text| self.files.store(&self.name, text.as_bytes()).map_err(told));
+        let kept = text(&lines)
+            .and_then(|text| self.files.store(&self.name, text.as_bytes()).map_err(told));
         self.complain(kept);
     }
 

@@ -71,17 +71,22 @@ async fn set(
     Path(name): Path<String>,
     body: std::result::Result<Json<Set>, JsonRejection>,
 ) -> Response {
-    let done = match desk.may(&caller, Action::Notifications, &name).and_then(|()| read(name, body)) {
+    let done = match desk.may(&caller, Action::Notifications, &name).and_then(|()| read(name, body))
+    {
         Ok(kept) => office::set(&desk, &caller, kept).await,
         Err(error) => Err(error),
     };
     answered(done.map(|channel| NotifyReply::Channel { channel: Box::new(channel) }))
 }
 
-fn read(name: String, body: std::result::Result<Json<Set>, JsonRejection>) -> Result<StoredChannel> {
+fn read(
+    name: String,
+    body: std::result::Result<Json<Set>, JsonRejection>,
+) -> Result<StoredChannel> {
     let wrong = |what: String| {
         // The message must not contain the body, which may have a secret.
-        let sentence = format!("invalid channel: {what}; docs/formats/http-api.md lists the fields");
+        let sentence =
+            format!("invalid channel: {what}; docs/formats/http-api.md lists the fields");
         Error::new(ErrorKind::Invalid, sentence)
     };
     let Json(Set { secret, mut channel }) =
@@ -100,7 +105,11 @@ async fn remove(
     Path(name): Path<String>,
 ) -> Response {
     let removed = office::remove(&desk, &caller, &name).await;
-    answered(removed.map(|()| NotifyReply::Done { notes: vec![format!("the channel '{name}' is removed")] }))
+    answered(
+        removed.map(|()| NotifyReply::Done {
+            notes: vec![format!("the channel '{name}' is removed")],
+        }),
+    )
 }
 
 async fn test(

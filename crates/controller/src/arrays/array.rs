@@ -143,7 +143,9 @@ impl Array {
         if self.is_missing() {
             *self.reasons.borrow_mut() = vec![sentence.to_owned()];
         } else {
-            self.known_volumes().iter().for_each(|volume| volume.set_refusal(Some(sentence.to_owned())));
+            self.known_volumes()
+                .iter()
+                .for_each(|volume| volume.set_refusal(Some(sentence.to_owned())));
         }
     }
 
@@ -153,7 +155,8 @@ impl Array {
         let found = self.reasons.borrow().join("; ");
         let label = self.label();
         let is_lost = |slot: &usize| self.lost.borrow().contains_key(slot);
-        let lacks = |slot: &usize| label.member.get(*slot).is_some_and(|member| !member.is_online());
+        let lacks =
+            |slot: &usize| label.member.get(*slot).is_some_and(|member| !member.is_online());
         let out: Vec<&str> = (0..label.member.len())
             .filter(|slot| lacks(slot) || is_lost(slot))
             .map(|slot| label.member[slot].name.as_str())
@@ -306,14 +309,17 @@ impl Array {
 
     /// The slot of a drive.
     pub(crate) fn slot_of(&self, drive: &Drive) -> Option<usize> {
-        let is_it = |place: &SlotContent| place.drive.as_ref().is_some_and(|other| other.name == drive.name);
+        let is_it = |place: &SlotContent| {
+            place.drive.as_ref().is_some_and(|other| other.name == drive.name)
+        };
         self.places.borrow().iter().position(is_it)
     }
 
     /// The slot for which a drive is the replacement.
     pub(crate) fn replaced_by(&self, drive: &Drive) -> Option<usize> {
-        let is_it =
-            |place: &SlotContent| place.replacement.as_ref().is_some_and(|other| other.name == drive.name);
+        let is_it = |place: &SlotContent| {
+            place.replacement.as_ref().is_some_and(|other| other.name == drive.name)
+        };
         self.places.borrow().iter().position(is_it)
     }
 
@@ -362,8 +368,9 @@ impl Array {
     /// are left out too: a drive that takes a slot during the deletion may be recorded as stale
     /// there.
     pub(crate) fn left(&self, stale: &Runs) -> RegionSet {
-        let runs_of =
-            |label: &Label| label.volume.iter().map(|of| [of.first_region, of.end_region()]).collect();
+        let runs_of = |label: &Label| {
+            label.volume.iter().map(|of| [of.first_region, of.end_region()]).collect()
+        };
         let own: Vec<[u32; 2]> = runs_of(&self.label.borrow());
         let mut left = set_of(stale).intersection(&RegionSet::from_runs(own));
         for volume in self.volumes() {
@@ -380,7 +387,8 @@ impl Array {
         let label = self.label.borrow();
         let Some(member) = label.member.get(slot) else { return RegionSet::EMPTY };
         let Some(uuid) = replacement else { return self.left(&member.stale) };
-        let replacement = member.replacement.as_ref().filter(|replacement| replacement.uuid == uuid);
+        let replacement =
+            member.replacement.as_ref().filter(|replacement| replacement.uuid == uuid);
         replacement.map(|replacement| self.left(&replacement.stale)).unwrap_or_default()
     }
 
@@ -398,19 +406,25 @@ impl Array {
 
     /// Whether a volume stays online without data loss without the members in `out`.
     pub(crate) fn can_spare(&self, volume: &Volume, out: &DriveSet) -> bool {
-        self.goes_on(volume, out) && self.together_with(volume).iter().all(|part| self.goes_on(part, out))
+        self.goes_on(volume, out)
+            && self.together_with(volume).iter().all(|part| self.goes_on(part, out))
     }
 
     /// The same for that volume alone, without the volumes that share its fate.
     pub(super) fn goes_on(&self, volume: &Volume, out: &DriveSet) -> bool {
-        volume.lost().intersection(out).is_empty() && volume.survives(&out.union(&self.behind(volume)))
+        volume.lost().intersection(out).is_empty()
+            && volume.survives(&out.union(&self.behind(volume)))
     }
 
     /// Slots that cannot be used, according to the last scan of the drives.
     pub(crate) fn not_current(&self) -> DriveSet {
         let places = self.places.borrow();
         slots(
-            places.iter().enumerate().filter(|(_, place)| place.role != Role::Current).map(|(slot, _)| slot),
+            places
+                .iter()
+                .enumerate()
+                .filter(|(_, place)| place.role != Role::Current)
+                .map(|(slot, _)| slot),
         )
     }
 
@@ -421,7 +435,10 @@ impl Array {
         }
         let out = self.not_current().union(&self.out());
         let ready = |volume: &Volume| readiness(&self.label.borrow(), &volume.label(), &out);
-        self.together_with(volume).iter().map(|part| ready(part)).fold(ready(volume), Readiness::max)
+        self.together_with(volume)
+            .iter()
+            .map(|part| ready(part))
+            .fold(ready(volume), Readiness::max)
     }
 
     /// Which drives the shards may use for a volume. A lost drive is among them: no write that
@@ -464,11 +481,14 @@ impl Array {
             return unsynced;
         }
         let (slots, in_service) = (self.label().member.len(), self.in_service(volume));
-        let missed: Vec<RegionSet> = (0..slots).map(|slot| volume.own_regions(&self.missed(slot))).collect();
+        let missed: Vec<RegionSet> =
+            (0..slots).map(|slot| volume.own_regions(&self.missed(slot))).collect();
         let is_vouched_for = |region: RegionIndex| {
-            let is_missing =
-                |slot: DriveIndex| !in_service.contains(slot) || missed[slot.as_usize()].contains(region);
-            let own = (0..slots).filter(|slot| volume.is_on(*slot)).map(|slot| DriveIndex(slot as u16));
+            let is_missing = |slot: DriveIndex| {
+                !in_service.contains(slot) || missed[slot.as_usize()].contains(region)
+            };
+            let own =
+                (0..slots).filter(|slot| volume.is_on(*slot)).map(|slot| DriveIndex(slot as u16));
             let mut missing = own.filter(|slot| is_missing(*slot));
             forced.contains(region) && missing.all(|slot| forced.is_about(slot, region))
         };
@@ -504,7 +524,8 @@ impl Array {
         let out = self.out_of(volume);
         if self.is_missing() {
             VolumeState::Missing
-        } else if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty() {
+        } else if !volume.is_served() || !self.lost.borrow().is_empty() || !volume.lost().is_empty()
+        {
             VolumeState::Offline
         } else if out.is_empty() && self.behind(volume).is_empty() {
             VolumeState::Optimal
@@ -531,7 +552,9 @@ impl Array {
 
     /// The state of the drive in a slot, and why it is not in service.
     pub(crate) fn drive_state(&self, slot: usize) -> (DriveState, Option<String>) {
-        let Some(place) = self.places.borrow().get(slot).cloned() else { return (DriveState::Missing, None) };
+        let Some(place) = self.places.borrow().get(slot).cloned() else {
+            return (DriveState::Missing, None);
+        };
         if let Some(why) = self.lost.borrow().get(&slot) {
             return (DriveState::Failed, Some(why.clone()));
         }
@@ -540,7 +563,8 @@ impl Array {
         let will_serve = place.drive.is_some() && matches!(place.role, Role::Current);
         if member.state == MemberState::Online && (self.is_running() || will_serve) {
             let left = self.left(&member.stale).len();
-            let how = if self.is_running() { "is not current" } else { "is rebuilt after the start" };
+            let how =
+                if self.is_running() { "is not current" } else { "is rebuilt after the start" };
             let reason = || format!("drive {} {how}: regions left: {left}", member.name);
             return match left {
                 0 => (DriveState::Online, None),
@@ -552,9 +576,11 @@ impl Array {
         }
         let failed = label.failed.iter().find(|failed| failed.uuid == member.uuid);
         let at = |failed: &FailedDrive| units::utc(failed.at_unix_s);
-        let failed =
-            failed.map(|failed| format!("drive {} failed at {} ({})", member.name, at(failed), failed.why));
-        let reason = place.reason.clone().or(failed).or_else(|| Some(ondisk::why(member).to_owned()));
+        let failed = failed.map(|failed| {
+            format!("drive {} failed at {} ({})", member.name, at(failed), failed.why)
+        });
+        let reason =
+            place.reason.clone().or(failed).or_else(|| Some(ondisk::why(member).to_owned()));
         let missed = || !self.to_rebuild(slot).is_empty();
         match place.role {
             Role::Current if !self.is_running() => (DriveState::Online, None),
@@ -563,7 +589,9 @@ impl Array {
             Role::Current | Role::Left(_) => match member.cause {
                 Some(Cause::Missing | Cause::Offline) if missed() => (DriveState::Stale, reason),
                 Some(Cause::Missing | Cause::Offline) => (DriveState::Offline, reason),
-                Some(Cause::Suspended | Cause::OperatorSuspended) => (DriveState::Suspended, reason),
+                Some(Cause::Suspended | Cause::OperatorSuspended) => {
+                    (DriveState::Suspended, reason)
+                }
                 Some(Cause::Error | Cause::Operator) | None => (DriveState::Failed, reason),
             },
         }

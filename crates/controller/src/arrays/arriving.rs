@@ -35,7 +35,8 @@ fn to_fill(array: &Array, volume: &Volume, to: &Volume) -> std::ops::Range<u64> 
         return all..all;
     }
     let moved = array.usable_bytes(volume).div_ceil(to.geometry.stripe_bytes().0);
-    let ends = (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
+    let ends =
+        (0..regions.count).map(|region| regions.stripes_of(RegionIndex(region)).end.min(all));
     let end = ends.filter(|end| *end >= moved).min().unwrap_or(all);
     moved..end
 }
@@ -70,7 +71,8 @@ impl Arrays {
     ) -> std::result::Result<Option<Rc<Volume>>, String> {
         let _starting = array.starting.take(1).await;
         let gone = || format!("'{}' is not served", volume.name());
-        let (id, (to, save)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let (id, (to, save)) =
+            (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
         let to_id = to.id().ok_or_else(gone)?;
         let (filled, part) = (to.filled(), to.uuid());
         let rest = {
@@ -95,7 +97,12 @@ impl Arrays {
     /// Sends the shards the uninitialised regions of a committed volume, before any shard lets
     /// hosts write there. Initialisation starts here, so all stripes are in use: none has the old
     /// layout any more.
-    async fn tell_rest(self: &Rc<Self>, to: &Volume, (id, to_id): (VolumeId, VolumeId), rest: RegionSet) {
+    async fn tell_rest(
+        self: &Rc<Self>,
+        to: &Volume,
+        (id, to_id): (VolumeId, VolumeId),
+        rest: RegionSet,
+    ) {
         let all = ReshapeOrder::Widen(0..to.geometry.stripes().0);
         let widened = self.tell_shards(|done| ShardMessage::Reshape(id, all.clone(), done)).await;
         let mut told = widened;
@@ -103,7 +110,10 @@ impl Arrays {
             told = self.apply(to_id, &Change::Uninitialised(rest)).await;
         }
         if let Err(why) = told {
-            tracing::error!("the uninitialised stripes of '{}' did not reach every shard: {why}", to.name());
+            tracing::error!(
+                "the uninitialised stripes of '{}' did not reach every shard: {why}",
+                to.name()
+            );
         }
     }
 
@@ -134,11 +144,13 @@ impl Arrays {
         volume: &Volume,
     ) -> std::result::Result<(u64, u64), String> {
         let gone = || format!("'{}' is not served", volume.name());
-        let (id, (to, _)) = (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
+        let (id, (to, _)) =
+            (volume.id().ok_or_else(gone)?, array.parts_of(volume).ok_or_else(gone)?);
         let (goal, stripe) = (to_fill(array, volume, &to), to.geometry.stripe_bytes().0);
         let start = to.filled().max(goal.start);
         let end = (start + (FILLED.0 / stripe).max(1)).min(goal.end);
-        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
+        let order =
+            |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
         if start < end {
             self.tell_shards(order(ReshapeOrder::Widen(start..end))).await?;
             self.tell_first(order(ReshapeOrder::Fill(start..end))).await?;
@@ -156,10 +168,11 @@ impl Arrays {
         filled: u64,
     ) -> std::result::Result<RegionSet, String> {
         let regions = engine::Regions::of(&to.geometry);
-        let first =
-            (0..regions.count).find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
-        let rest =
-            RegionSet::from_runs(first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]));
+        let first = (0..regions.count)
+            .find(|region| regions.stripes_of(RegionIndex(*region)).start >= filled);
+        let rest = RegionSet::from_runs(
+            first.filter(|_| to.is_redundant()).map(|first| [first, regions.count]),
+        );
         if !rest.is_empty() {
             // The record does not count until the label of the volume names it.
             array.initialise_all_but(to, &rest);

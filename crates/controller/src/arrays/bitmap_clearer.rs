@@ -72,10 +72,15 @@ impl Arrays {
     }
 
     /// Flushes the drives at these positions in parallel. Returns those that did not complete.
-    pub(super) async fn flush(&self, array: &Array, seats: impl IntoIterator<Item = Seat>) -> Vec<Unflushed> {
+    pub(super) async fn flush(
+        &self,
+        array: &Array,
+        seats: impl IntoIterator<Item = Seat>,
+    ) -> Vec<Unflushed> {
         let seats = seats.into_iter().map(|seat| (seat, array.drive_at(seat)));
         // A position without a replacement has nothing to flush.
-        let is_asked = |(seat, drive): &(Seat, Option<_>)| drive.is_some() || matches!(seat, Seat::Slot(_));
+        let is_asked =
+            |(seat, drive): &(Seat, Option<_>)| drive.is_some() || matches!(seat, Seat::Slot(_));
         let asked: Vec<(Seat, Option<Rc<Drive>>)> = seats.filter(is_asked).collect();
         let start = |(number, (_, drive)): (usize, &(Seat, Option<Rc<Drive>>))| {
             let access = drive.as_ref().and_then(|drive| drive.access());
@@ -83,7 +88,8 @@ impl Arrays {
         };
         let errors = join(asked.iter().enumerate().map(start).collect()).await;
         // Without a volatile cache there is nothing to flush.
-        let errors = errors.into_iter().filter(|(_, error)| error.kind != IoErrorKind::NotSupported);
+        let errors =
+            errors.into_iter().filter(|(_, error)| error.kind != IoErrorKind::NotSupported);
         let unflushed = |(number, error): (usize, IoError)| {
             let (seat, drive) = asked[number].clone();
             Unflushed { seat, drive, error }
@@ -94,7 +100,8 @@ impl Arrays {
     /// Flushes every drive in use, and every replacement. Returns those that did not complete.
     pub(super) async fn flush_drives(&self, array: &Array) -> Vec<Unflushed> {
         let members = array.in_use().into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
-        let filled = (0..array.places().len()).map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
+        let filled =
+            (0..array.places().len()).map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
         self.flush(array, members.chain(filled)).await
     }
 
@@ -178,7 +185,9 @@ impl Arrays {
         let regions: RegionSet = regions.iter().copied().map(RegionIndex).collect();
         let before = array.label();
         let mut next = before.clone();
-        for (slot, member) in next.member.iter_mut().enumerate().filter(|(_, member)| !member.is_online()) {
+        for (slot, member) in
+            next.member.iter_mut().enumerate().filter(|(_, member)| !member.is_online())
+        {
             let mut missed = regions.clone();
             let drive = DriveIndex(slot as u16);
             for volume in array.volumes().iter().filter(|volume| volume.lost().contains(drive)) {

@@ -203,7 +203,8 @@ impl Arrays {
         // Also where an earlier process left some: that memory is to become empty.
         if cells == 0 {
             return Err(
-                "the controller was started without a cache; start 'softroc serve' with --cache SIZE"
+                "the controller was started without a cache; start 'softroc serve' with --cache \
+                    SIZE"
                     .to_owned(),
             );
         }
@@ -213,12 +214,18 @@ impl Arrays {
             Memory::None => {}
         }
         let whole = KeptSize::whole(MemoryHead::words(cells), MemoryHead::bytes(cells));
-        let first = ByteCount(self.cache_step.0.saturating_mul(self.shards.len() as u64) / CELL.0 * CELL.0);
+        let first =
+            ByteCount(self.cache_step.0.saturating_mul(self.shards.len() as u64) / CELL.0 * CELL.0);
         let size = match first {
             ByteCount::ZERO => whole,
             first => KeptSize { reserved: first.min(whole.bytes), ..whole },
         };
-        let kept = self.env.world().kept_memory(NAME, Some(size)).await.map_err(|error| error.to_string())?;
+        let kept = self
+            .env
+            .world()
+            .kept_memory(NAME, Some(size))
+            .await
+            .map_err(|error| error.to_string())?;
         let kept = kept.ok_or("this host has too little free memory for it")?;
         let memory = CacheMemory::make(kept, self.new_uuid().0, cells).await?;
         let id = Uuid(memory.id);
@@ -270,7 +277,13 @@ impl Arrays {
             // It has no place in the memory: a label that names the memory would claim that it is
             // complete.
             return Ok((
-                CacheTerms { index: None, absorb: Absorb::NoMore, found, gauge, marks: Marks::default() },
+                CacheTerms {
+                    index: None,
+                    absorb: Absorb::NoMore,
+                    found,
+                    gauge,
+                    marks: Marks::default(),
+                },
                 on_log,
             ));
         }
@@ -291,7 +304,8 @@ impl Arrays {
             _ if is_named => Absorb::NoMore, // Its cache may still have data.
             _ => Absorb::Nothing,
         };
-        let mode = wished.as_ref().ok().and_then(|of| *of).map_or(WriteMode::default(), |(mode, _)| mode);
+        let mode =
+            wished.as_ref().ok().and_then(|of| *of).map_or(WriteMode::default(), |(mode, _)| mode);
         self.note_mode(volume, mode, wished.err());
         let gauge = Some(volume.gauge(self.shards.len()));
         Ok((CacheTerms { index: place, absorb, found, gauge, marks: Marks::default() }, on_log))
@@ -312,7 +326,8 @@ impl Arrays {
             free.extend(bytes.try_unfreeze().ok().map(|bytes| (slot, bytes)));
         }
         let share = CellShare { words, free, sequence: 0, more: None };
-        if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err() {
+        if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err()
+        {
             tracing::error!("a shard did not accept free cache memory");
         }
         let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
@@ -351,13 +366,15 @@ impl Arrays {
 
     pub(super) fn note_mode(&self, volume: &Volume, mode: WriteMode, why: Option<String>) {
         let before = volume.mode_in_effect();
-        let has_changed = before.as_ref().is_none_or(|before| before.mode != mode || before.why != why);
+        let has_changed =
+            before.as_ref().is_none_or(|before| before.mode != mode || before.why != why);
         if !has_changed {
             return;
         }
         let name = volume.name();
         if let Some(why) = &why {
-            let text = format!("'{name}' is write-through instead of its configured write mode: {why}");
+            let text =
+                format!("'{name}' is write-through instead of its configured write mode: {why}");
             let effect = "writes are acknowledged when the drives have them";
             self.events.report(EventCode::VolumeNotCached, &name, why, effect, text);
         }
@@ -373,7 +390,8 @@ impl Arrays {
             open.found.remove(&place);
         }
         let is_left = volume.label().kept.is_some();
-        if is_left && volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough) {
+        if is_left && volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough)
+        {
             let end = self.clone().end_later(array.clone(), volume.clone(), Rc::default());
             self.env.spawn("end write-back", end);
         }
@@ -406,7 +424,13 @@ impl Arrays {
             self.relabel(array, volume, |label| label.write_mode = mode).await?;
             let text = format!("'{name}' is configured for {}", mode.name());
             let effect = modes::meaning(mode);
-            self.events.report(EventCode::VolumeWriteMode, &name, "an operator changed it", effect, text);
+            self.events.report(
+                EventCode::VolumeWriteMode,
+                &name,
+                "an operator changed it",
+                effect,
+                text,
+            );
         }
         if !volume.is_served() {
             return Ok(Vec::new());
@@ -470,7 +494,11 @@ impl Arrays {
     }
 
     /// Begins to end write-back, and waits up to a limit for that.
-    async fn end_write_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Vec<String> {
+    async fn end_write_back(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Vec<String> {
         let ended = Rc::new(Cell::new(false));
         let end = self.clone().end_later(array.clone(), volume.clone(), ended.clone());
         self.env.spawn("end write-back", end);
@@ -484,7 +512,10 @@ impl Arrays {
         let (name, info) = (volume.name(), volume.cache_info());
         let (left, how) = match info.pinned_bytes {
             0 => (ByteCount(info.dirty_bytes), "is still being written to its drives"),
-            _ => (ByteCount(info.dirty_bytes), "cannot be written to its drives yet; SoftROC retries"),
+            _ => (
+                ByteCount(info.dirty_bytes),
+                "cannot be written to its drives yet; SoftROC retries",
+            ),
         };
         let what = format!("{left} of dirty data of '{name}' {how}");
         vec![format!("{what}; 'softroc volume show {name}' shows how much is left")]
@@ -603,7 +634,8 @@ impl Arrays {
         let (array, volume) = self.find_volume(name)?;
         let name = volume.name();
         let refused = |kind, sentence: String| Error::new(kind, sentence);
-        let stopped = || format!("'{name}' is not started; first run 'softroc volume start {name}'");
+        let stopped =
+            || format!("'{name}' is not started; first run 'softroc volume start {name}'");
         let id = volume.id().ok_or_else(|| refused(ErrorKind::WrongState, stopped()))?;
         let left = |why| {
             format!(

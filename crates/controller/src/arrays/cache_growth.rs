@@ -116,7 +116,8 @@ impl Arrays {
                 if !std::mem::replace(&mut growth.is_short, true) {
                     let (size, has) = self.cache_sizes();
                     let text = format!("the write cache has {has} instead of {size}: {error}");
-                    let effect = "it keeps working with the memory it has; SoftROC retries every minute";
+                    let effect =
+                        "it keeps working with the memory it has; SoftROC retries every minute";
                     self.events.report(
                         EventCode::CacheMemoryShort,
                         "cache",

@@ -55,8 +55,11 @@ pub(super) async fn carry_out(
         let mut started = Vec::new();
         for Patch { slot, range, bytes } in some {
             let slot = usize::from(slot);
-            let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else { continue };
-            let slice = bytes.map_or(Slice::zero(range.len), |bytes| platform::Buf::copy_of(&bytes).freeze());
+            let Some(access) = members.get(&slot).filter(|_| !errors.contains_key(&slot)) else {
+                continue;
+            };
+            let slice = bytes
+                .map_or(Slice::zero(range.len), |bytes| platform::Buf::copy_of(&bytes).freeze());
             let at = data_start + ByteCount(range.start.0);
             started.push((slot, access, range, slice.clone(), access.write_data(at, slice)));
             written.insert(slot, access);
@@ -68,13 +71,17 @@ pub(super) async fn carry_out(
                 result => result.map(drop),
             };
             let result = match written {
-                Err(error) if error.is_refusal() => write_by_sectors(access, data_start, range, &slice).await,
+                Err(error) if error.is_refusal() => {
+                    write_by_sectors(access, data_start, range, &slice).await
+                }
                 result => result.map(|_| Vec::new()),
             };
             match result {
-                Ok(sectors) => {
-                    refused.extend(sectors.into_iter().map(|(range, bytes)| Refused { slot, range, bytes }))
-                }
+                Ok(sectors) => refused.extend(sectors.into_iter().map(|(range, bytes)| Refused {
+                    slot,
+                    range,
+                    bytes,
+                })),
                 Err(error) => drop(errors.insert(slot, error)),
             }
         }
@@ -115,7 +122,8 @@ async fn write_once_more(
 ) -> Vec<Refused> {
     let mut still_refused = Vec::new();
     for block in refused {
-        let Some(access) = members.get(&block.slot).filter(|_| !errors.contains_key(&block.slot)) else {
+        let Some(access) = members.get(&block.slot).filter(|_| !errors.contains_key(&block.slot))
+        else {
             continue;
         };
         let at = data_start + ByteCount(block.range.start.0);
@@ -186,7 +194,8 @@ impl Written {
                 let mut cells = state.map(&regions, located.stripe).cells();
                 let cell = cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_start);
                 let Some((_, Role::Data { index, .. })) = cell else { continue };
-                let home = volume.geometry.stripe_map(located.stripe).data_cell(index, CopyIndex(0));
+                let home =
+                    volume.geometry.stripe_map(located.stripe).data_cell(index, CopyIndex(0));
                 let named = ByteRange::new(home.offset + (part.start - cell_start), part.len);
                 let ranges: Vec<ByteRange> = state.punctured_within(home.drive, named).collect();
                 if !ranges.is_empty() {
@@ -209,17 +218,23 @@ impl Written {
             let Some(access) = members.get(&slot) else { continue };
             let sector = access.info().logical_sector.bytes();
             for at in (0..range.len.0).step_by(sector.as_usize()) {
-                let part = ByteRange::new(range.start + ByteCount(at), sector.min(range.len - ByteCount(at)));
-                let is_refused = refused.iter().any(|of| of.slot == slot && of.range.overlaps(part));
+                let part = ByteRange::new(
+                    range.start + ByteCount(at),
+                    sector.min(range.len - ByteCount(at)),
+                );
+                let is_refused =
+                    refused.iter().any(|of| of.slot == slot && of.range.overlaps(part));
                 let place = ByteRange::new(data_start + ByteCount(part.start.0), part.len);
                 if !is_refused && access.read(place).await.is_ok() {
-                    let change = Change::Included { slot: DriveIndex(slot as u16), ranges: vec![part] };
+                    let change =
+                        Change::Included { slot: DriveIndex(slot as u16), ranges: vec![part] };
                     self.changes.push(change);
                 }
             }
         }
         for Refused { slot, range, .. } in refused {
-            self.changes.push(Change::Excluded { slot: DriveIndex(slot as u16), ranges: vec![range] });
+            self.changes
+                .push(Change::Excluded { slot: DriveIndex(slot as u16), ranges: vec![range] });
         }
     }
 
@@ -254,15 +269,18 @@ impl Written {
         let (mut errors, mut written) = (BTreeMap::new(), BTreeMap::new());
         for Refused { slot, range, bytes } in refused {
             let column = Column::of(volume, &state, DriveIndex(*slot as u16), *range);
-            let Some(column) = column.filter(|column| !column.gives_back(&state, members, refused)) else {
+            let Some(column) = column.filter(|column| !column.gives_back(&state, members, refused))
+            else {
                 continue;
             };
             let mut is_followed = true;
             for (cell, role) in column.parity() {
                 let slot = cell.drive.as_usize();
                 let Some(access) = members.get(&slot) else { continue };
-                let place =
-                    ByteRange::new(data_start + ByteCount((cell.offset + column.within).0), range.len);
+                let place = ByteRange::new(
+                    data_start + ByteCount((cell.offset + column.within).0),
+                    range.len,
+                );
                 match count_as_zeros(access, place, (&column, role), bytes).await {
                     Ok(()) => drop(written.insert(slot, access)),
                     Err(error) if error.is_refusal() => is_followed = false,
@@ -306,9 +324,15 @@ struct Column {
 
 impl Column {
     /// `None`: it is no data block, or no redundancy covers it.
-    fn of(volume: &Volume, state: &VolumeState, drive: DriveIndex, range: ByteRange) -> Option<Column> {
+    fn of(
+        volume: &Volume,
+        state: &VolumeState,
+        drive: DriveIndex,
+        range: ByteRange,
+    ) -> Option<Column> {
         let (regions, geometry) = (Regions::of(&volume.geometry), &volume.geometry);
-        let located = geometry.locate(drive, range.start).filter(|_| geometry.parity_strips() > 0)?;
+        let located =
+            geometry.locate(drive, range.start).filter(|_| geometry.parity_strips() > 0)?;
         let map = state.map(&regions, located.stripe);
         let cell_start = range.start.align_down(geometry.strip().bytes());
         let is_here = |(cell, _): &(Cell, Role)| cell.drive == drive && cell.offset == cell_start;
@@ -338,8 +362,9 @@ impl Column {
         let stale = state.stale_in(self.region);
         for (cell, role) in self.map.cells() {
             let place = ByteRange::new(cell.offset + self.within, self.len);
-            let is_refused =
-                refused.iter().any(|of| of.slot == cell.drive.as_usize() && of.range.overlaps(place));
+            let is_refused = refused
+                .iter()
+                .any(|of| of.slot == cell.drive.as_usize() && of.range.overlaps(place));
             let is_had = members.contains_key(&cell.drive.as_usize())
                 && !stale.contains(cell.drive)
                 && !is_refused
@@ -363,5 +388,9 @@ async fn count_as_zeros(
 ) -> std::result::Result<(), IoError> {
     let mut parity = access.read(place).await?;
     engine::count_as_zeros(&column.map, column.index, bytes, (role, &mut parity))?;
-    access.write_data(place.start, platform::Buf::copy_of(&parity).freeze()).await.result.map(|_| ())
+    access
+        .write_data(place.start, platform::Buf::copy_of(&parity).freeze())
+        .await
+        .result
+        .map(|_| ())
 }

@@ -106,7 +106,8 @@ impl Arrays {
         let read = self.read_records(volume, label).await;
         let (restored, here) = read.map_err(|why| {
             let name = volume.name();
-            let names: Vec<String> = label.devices.iter().map(|id| self.log_device_name(*id)).collect();
+            let names: Vec<String> =
+                label.devices.iter().map(|id| self.log_device_name(*id)).collect();
             let loss = self.lost_with_records(volume);
             let sentence = format!(
                 "'{name}' cannot be started: its last flushed data is on log device {}, which \
@@ -149,8 +150,9 @@ impl Arrays {
         if !is_told {
             return Err("cannot be read".to_owned());
         }
-        let records = counting(records)
-            .map_err(|missing| format!("lacks record {} of ring {}", missing.sequence, missing.ring))?;
+        let records = counting(records).map_err(|missing| {
+            format!("lacks record {} of ring {}", missing.sequence, missing.ring)
+        })?;
         let slice = |range: ByteRange, bytes: Option<Vec<u8>>| match bytes {
             Some(bytes) => {
                 let mut buf = Buf::unpooled(range.len);
@@ -179,7 +181,10 @@ impl Arrays {
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
         self.env.spawn("keep a data log", async move {
             let Some(id) = volume.id() else { return };
-            while volume.id() == Some(id) && volume.label().data_log.is_some() && !volume.has_data_log.get() {
+            while volume.id() == Some(id)
+                && volume.label().data_log.is_some()
+                && !volume.has_data_log.get()
+            {
                 let drained = this.tell_shards(|done| ShardMessage::Drain(id, done)).await;
                 let starting = array.starting_turn().await;
                 if drained.is_ok() && this.end_settled(&array, &volume, id).await.is_ok() {
@@ -203,10 +208,12 @@ impl Arrays {
         volume: &Rc<Volume>,
         id: VolumeId,
     ) -> Result<()> {
-        if volume.id() != Some(id) || volume.has_data_log.get() || volume.label().data_log.is_none() {
+        if volume.id() != Some(id) || volume.has_data_log.get() || volume.label().data_log.is_none()
+        {
             return Ok(()); // A concurrent task has ended it.
         }
-        let is_logged = volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::LoggedWriteBack);
+        let is_logged =
+            volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::LoggedWriteBack);
         let ended = |label: &mut VolumeLabel| {
             label.data_log = None;
             if is_logged && label.write_mode == WriteMode::LoggedWriteBack {
@@ -243,7 +250,9 @@ impl Arrays {
         else {
             return;
         };
-        let (_, Some((start_bytes, len_bytes))) = parts_of(&place, self.shards.len()) else { return };
+        let (_, Some((start_bytes, len_bytes))) = parts_of(&place, self.shards.len()) else {
+            return;
+        };
         if start_bytes < on.start_bytes + on.len_bytes {
             return; // Its journal was made without a data log; the next one is shorter.
         }
@@ -284,7 +293,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When some data cannot be destaged: the destage is retried, and flushes of hosts wait.
-    pub(super) async fn end_data_log(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn end_data_log(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let Some(id) = volume.id() else { return Ok(()) };
         volume.has_data_log.set(false);
         if volume.label().data_log.is_none() {
@@ -313,16 +326,24 @@ impl Arrays {
     /// have the data: after a power cut they may be the only copy. So the log ends in the usual
     /// order. The message is sent within this poll, so it precedes later ones. Requests that wait
     /// for the device complete when no shard issues durability tokens by it.
-    pub(super) fn data_log_fails(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, id: VolumeId) {
+    pub(super) fn data_log_fails(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        id: VolumeId,
+    ) {
         // Otherwise it is ending already.
         if !volume.has_data_log.replace(false) {
             return;
         }
-        let told = self.send_shards(|done| ShardMessage::SetDataLog(id, DataLogTerms::Unfenced, done));
+        let told =
+            self.send_shards(|done| ShardMessage::SetDataLog(id, DataLogTerms::Unfenced, done));
         let name = volume.name();
         self.env.spawn("a data log fails", async move {
             if let Err(why) = answers(told).await {
-                tracing::warn!("the shards of '{name}' were not notified that its data log ends: {why}");
+                tracing::warn!(
+                    "the shards of '{name}' were not notified that its data log ends: {why}"
+                );
             }
         });
         self.keep_data_log(array, volume);

@@ -67,14 +67,18 @@ impl Arrays {
         let cached = self.found_bytes(volume) + ByteCount(volume.cache_info().dirty_bytes);
         let mut here = Vec::new();
         if !cached.is_zero() {
-            here.push(format!("the cache has {cached} of its dirty data (discard it with --cache)"));
+            here.push(format!(
+                "the cache has {cached} of its dirty data (discard it with --cache)"
+            ));
         }
         // Records of a served volume are in use, and are not discarded.
         if has_records(&label) && !volume.is_served() {
             here.push("its log device has records of it (discard them with --records)".to_owned());
         }
-        let here = if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };
-        let sentence = format!("'{name}' waits neither for cache memory nor for a log device{here}");
+        let here =
+            if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };
+        let sentence =
+            format!("'{name}' waits neither for cache memory nor for a log device{here}");
         Err(Error::new(ErrorKind::WrongState, sentence))
     }
 
@@ -145,7 +149,10 @@ impl Arrays {
             } else {
                 "is served, and uses its log"
             };
-            return Err(Error::new(ErrorKind::WrongState, format!("'{name}' {why}; nothing was discarded")));
+            return Err(Error::new(
+                ErrorKind::WrongState,
+                format!("'{name}' {why}; nothing was discarded"),
+            ));
         }
         let loss = self.lost_with_records(volume);
         if dry_run {
@@ -175,7 +182,10 @@ impl Arrays {
         for part in &parts {
             self.relabel(array, part, gone).await?;
         }
-        Ok(vec![self.report_discarded_records(&name, &loss), format!("run 'softroc volume start {name}'")])
+        Ok(vec![
+            self.report_discarded_records(&name, &loss),
+            format!("run 'softroc volume start {name}'"),
+        ])
     }
 
     async fn serve_again(
@@ -230,10 +240,13 @@ impl Arrays {
 
     fn report_discarded_memory(&self, name: &str, lost: Option<ByteCount>, loss: &str) -> String {
         let text = match lost {
-            None => format!("the cached data of '{name}' was discarded; its amount is unknown ({loss})"),
+            None => {
+                format!("the cached data of '{name}' was discarded; its amount is unknown ({loss})")
+            }
             Some(lost) => format!("{lost} of dirty data of '{name}' were discarded ({loss})"),
         };
-        let effect = "the last written blocks may have their old content; check the data on the volume";
+        let effect =
+            "the last written blocks may have their old content; check the data on the volume";
         self.events.report(
             EventCode::VolumeCacheDiscarded,
             name,

@@ -102,7 +102,10 @@ impl Arrays {
 pub(crate) fn notes<'a>(drives: impl IntoIterator<Item = &'a Rc<Drive>>) -> Vec<String> {
     let late = drives.into_iter().filter(|drive| drive.is_draining());
     let told = |drive: &Rc<Drive>| -> String {
-        format!("drive {} can be used again when all of its outstanding writes have returned", drive.name)
+        format!(
+            "drive {} can be used again when all of its outstanding writes have returned",
+            drive.name
+        )
     };
     late.map(told).collect()
 }

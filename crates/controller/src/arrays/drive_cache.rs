@@ -29,7 +29,9 @@ pub(crate) struct DriveCaches {
 
 /// The setting for an array's drives, and the volume that requires it.
 fn wished(array: &Array) -> (DriveCache, Option<Rc<Volume>>) {
-    let of = |wish: DriveCache| array.volumes().into_iter().find(|volume| volume.label().drive_cache == wish);
+    let of = |wish: DriveCache| {
+        array.volumes().into_iter().find(|volume| volume.label().drive_cache == wish)
+    };
     match (of(DriveCache::Off), of(DriveCache::On)) {
         (Some(volume), _) => (DriveCache::Off, Some(volume)),
         (None, Some(volume)) => (DriveCache::On, Some(volume)),
@@ -69,10 +71,19 @@ impl Arrays {
                 continue;
             }
             let what = if on { "on" } else { "off" };
-            let text =
-                format!("the write cache of drive {} could not be switched {what}: {error}", drive.name);
-            let effect = "it keeps its setting; the controller flushes it for durability in any case";
-            self.events.report(EventCode::DriveCacheNotSet, &drive.name, &error.to_string(), effect, text);
+            let text = format!(
+                "the write cache of drive {} could not be switched {what}: {error}",
+                drive.name
+            );
+            let effect =
+                "it keeps its setting; the controller flushes it for durability in any case";
+            self.events.report(
+                EventCode::DriveCacheNotSet,
+                &drive.name,
+                &error.to_string(),
+                effect,
+                text,
+            );
         }
     }
 
@@ -91,16 +102,26 @@ impl Arrays {
         self.check_can_record(array, &name)?;
         if volume.label().drive_cache != wish {
             self.relabel(array, volume, |label: &mut VolumeLabel| label.drive_cache = wish).await?;
-            let text = format!("the write caches of the drives of '{name}' are set to {}", wish.name());
+            let text =
+                format!("the write caches of the drives of '{name}' are set to {}", wish.name());
             let effect = "'softroc volume show' shows the state of the drives' caches";
-            self.events.report(EventCode::VolumeDriveCache, &name, "an operator changed it", effect, text);
+            self.events.report(
+                EventCode::VolumeDriveCache,
+                &name,
+                "an operator changed it",
+                effect,
+                text,
+            );
         }
         self.set_drive_caches(array).await;
         let now = drive_caches(array, volume);
         let is_so = now.current == wish.name() || wish == DriveCache::Unchanged;
         Ok((!is_so)
             .then(|| {
-                format!("the write caches of the drives of '{name}' are {}: {}", now.current, now.reason)
+                format!(
+                    "the write caches of the drives of '{name}' are {}: {}",
+                    now.current, now.reason
+                )
             })
             .into_iter()
             .collect())
@@ -157,7 +178,9 @@ pub(crate) fn drive_caches(array: &Array, volume: &Volume) -> DriveCaches {
 fn without(drive: &Drive) -> &'static str {
     let kind = drive.access().map(|access| access.info().kind);
     match kind {
-        Some(DriveKind::File) => "is a file, which has no cache: the page cache is bypassed and flushed",
+        Some(DriveKind::File) => {
+            "is a file, which has no cache: the page cache is bypassed and flushed"
+        }
         Some(DriveKind::Memory | DriveKind::Null) => "is memory, which has no cache",
         Some(DriveKind::Remote) => "is an export, whose server controls its cache",
         Some(DriveKind::Volume) => "is a volume, which has a write mode of its own",

@@ -11,7 +11,8 @@ const ALIGNMENT: ByteCount = ByteCount::MIB;
 
 /// The common end of the data space on drives of these sizes, with their tails at that place.
 pub(crate) fn free_end(sizes: impl Iterator<Item = ByteCount>, tail: TailPlace) -> ByteCount {
-    let end = |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
+    let end =
+        |size| Tail::at(size, tail).map_or(ByteCount::ZERO, |tail| ByteCount(tail.data().end().0));
     let rooms = sizes.map(end);
     rooms.min().unwrap_or(ByteCount::ZERO)
 }
@@ -39,11 +40,17 @@ pub(crate) fn gaps(mut taken: Vec<Range<u64>>, end: u64) -> Vec<Range<u64>> {
 
 /// The free runs of bytes on drives with `room` bytes before their labels: aligned for a strip,
 /// ascending.
-pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSize) -> Vec<Range<u64>> {
+pub(crate) fn free_bytes(
+    label: Option<&Label>,
+    room: ByteCount,
+    strip: StripSize,
+) -> Vec<Range<u64>> {
     let bytes = |volume: &VolumeLabel| volume.data_start_bytes..volume.data_end_bytes();
     // Some drives have the tail before their data.
     let taken = label.map(|label| {
-        std::iter::once(0..label.tail.data_start().0).chain(label.volume.iter().map(bytes)).collect()
+        std::iter::once(0..label.tail.data_start().0)
+            .chain(label.volume.iter().map(bytes))
+            .collect()
     });
     let taken = taken.unwrap_or_default();
     let alignment = ALIGNMENT.max(strip.bytes()).0;
@@ -53,7 +60,8 @@ pub(crate) fn free_bytes(label: Option<&Label>, room: ByteCount, strip: StripSiz
 
 /// The first free run of regions of that length.
 pub(crate) fn free_regions(label: Option<&Label>, count: u32) -> Option<u32> {
-    let regions = |volume: &VolumeLabel| u64::from(volume.first_region)..u64::from(volume.end_region());
+    let regions =
+        |volume: &VolumeLabel| u64::from(volume.first_region)..u64::from(volume.end_region());
     let taken = label.map(|label| label.volume.iter().map(regions).collect()).unwrap_or_default();
     let gaps = gaps(taken, u64::from(MAX_REGIONS));
     let gap = gaps.into_iter().find(|gap| gap.end - gap.start >= u64::from(count))?;

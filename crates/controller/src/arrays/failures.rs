@@ -121,14 +121,20 @@ impl Arrays {
             let slot = drive.as_usize();
             if array.in_use().contains(&slot) && failing.iter().all(|other| other.slot != slot) {
                 let is_lasting = is_lasting(*error);
-                failing.push(Failing { slot, cause: cause_of(*error), what: what.clone(), is_lasting });
+                failing.push(Failing {
+                    slot,
+                    cause: cause_of(*error),
+                    what: what.clone(),
+                    is_lasting,
+                });
             }
         }
         if !failing.is_empty() {
             self.put_out(array, failing).await;
         }
         for report in reports {
-            let has_left = report.is_about_present() == Some(false) && array.lost.borrow().is_empty();
+            let has_left =
+                report.is_about_present() == Some(false) && array.lost.borrow().is_empty();
             let FailureReport { from, number, volume, drive, .. } = report;
             let goes_on = array.has(&volume) && !volume.lost().contains(drive);
             let recorded = goes_on && (has_left || array.label().out().contains(drive));
@@ -140,7 +146,8 @@ impl Arrays {
     /// Makes marks durable and confirms the reports. One write covers several reports.
     async fn deal_with_marks(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<MarkReport>) {
         let work = &array.work;
-        let news: Vec<RegionSet> = reports.iter().map(|report| self.newly_written(array, report)).collect();
+        let news: Vec<RegionSet> =
+            reports.iter().map(|report| self.newly_written(array, report)).collect();
         for region in reports.iter().flat_map(|report| report.regions.iter()) {
             work.quiet.borrow_mut().remove(&region.0);
             work.clearing.borrow_mut().remove(&region.0);
@@ -200,7 +207,11 @@ impl Arrays {
     /// Writes the whole map, and the record of initialised stripes, to the drives in `slots`, both
     /// copies of every block. Returns the failed drives with their errors, among them a full
     /// backing store.
-    pub(crate) async fn heal_map(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
+    pub(crate) async fn heal_map(
+        &self,
+        array: &Array,
+        slots: &[usize],
+    ) -> BTreeMap<usize, IoError> {
         let mut failed = BTreeMap::new();
         let tail = array.label().tail;
         for access in slots.iter().filter_map(|slot| array.drive(*slot)?.access()) {
@@ -226,7 +237,8 @@ impl Arrays {
         writes: &[BlockWrite],
         slots: &[usize],
     ) -> BTreeMap<usize, IoError> {
-        let write = async || Ok::<_, Infallible>(self.write_blocks_once(array, writes, slots).await);
+        let write =
+            async || Ok::<_, Infallible>(self.write_blocks_once(array, writes, slots).await);
         let Ok(errors) = self.until_not_busy(write).await;
         errors
     }
@@ -270,7 +282,8 @@ impl Arrays {
         self.attention.notify();
         if before > 0 && unsynced.range(own).next().is_none() {
             let name = volume.name();
-            let text = format!("the resync of '{name}' is complete: all redundancy agrees with its data");
+            let text =
+                format!("the resync of '{name}' is complete: all redundancy agrees with its data");
             self.events.report(
                 EventCode::VolumeResynced,
                 &name,
@@ -291,7 +304,10 @@ impl Arrays {
         from: ShardIndex,
         regions: &RegionSet,
     ) {
-        array.unsynced.borrow_mut().extend(regions.iter().map(|region| volume.array_region(region)));
+        array
+            .unsynced
+            .borrow_mut()
+            .extend(regions.iter().map(|region| volume.array_region(region)));
         volume.forget_forced(regions);
         self.tell_others(volume, from, &Change::Unsynced(regions.clone()));
         let name = volume.name();
@@ -338,10 +354,14 @@ impl Arrays {
         }
         let (name, volume) = (&drive.name, volume.name());
         let (start, end) = (range.start.0, range.end().0);
-        let effect =
-            if recovered { "redundancy serves these blocks" } else { "hosts get an I/O error there" };
+        let effect = if recovered {
+            "redundancy serves these blocks"
+        } else {
+            "hosts get an I/O error there"
+        };
         let text = format!(
-            "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such errors since the start)"
+            "drive {name} of '{volume}' cannot read bytes {start} to {end}: {effect} ({count} such \
+                errors since the start)"
         );
         let (code, about) = match recovered {
             true => (EventCode::DriveMediumError, Subject::both(name, &volume)),

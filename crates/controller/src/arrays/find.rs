@@ -28,7 +28,9 @@ impl Arrays {
 
     /// The array and slot of a drive, if it has one.
     pub(crate) fn place_of(&self, drive: &Drive) -> Option<(Rc<Array>, usize)> {
-        self.all().into_iter().find_map(|array| array.slot_of(drive).map(|slot| (array.clone(), slot)))
+        self.all()
+            .into_iter()
+            .find_map(|array| array.slot_of(drive).map(|slot| (array.clone(), slot)))
     }
 
     /// The slot that `VOLUME:SLOT` names, if it exists.
@@ -47,7 +49,8 @@ impl Arrays {
         if let Some((array, slot)) = self.slot_named(text) {
             let missing = || {
                 wrong(format!(
-                    "drive {slot} of {} is missing; connect it and register it with 'softroc drive add'",
+                    "drive {slot} of {} is missing; connect it and register it with 'softroc drive \
+                        add'",
                     array.names()
                 ))
             };
@@ -55,7 +58,9 @@ impl Arrays {
         }
         Err(Error::new(
             ErrorKind::NotFound,
-            format!("there is no drive '{text}'; use a path or VOLUME:SLOT from 'softroc drive list'"),
+            format!(
+                "there is no drive '{text}'; use a path or VOLUME:SLOT from 'softroc drive list'"
+            ),
         ))
     }
 
@@ -76,7 +81,8 @@ impl Arrays {
         match named[..] {
             [(array, volume)] => Ok((array.clone(), volume.clone())),
             [] => {
-                let by_uuid = all.iter().find(|(_, volume)| volume.uuid().to_string() == text).cloned();
+                let by_uuid =
+                    all.iter().find(|(_, volume)| volume.uuid().to_string() == text).cloned();
                 by_uuid.ok_or_else(|| {
                     Error::new(
                         ErrorKind::NotFound,
@@ -85,10 +91,14 @@ impl Arrays {
                 })
             }
             _ => {
-                let uuids: Vec<String> = named.iter().map(|(_, volume)| volume.uuid().to_string()).collect();
+                let uuids: Vec<String> =
+                    named.iter().map(|(_, volume)| volume.uuid().to_string()).collect();
                 Err(Error::new(
                     ErrorKind::NameTaken,
-                    format!("several volumes are named '{text}'; use the UUID of one: {}", uuids.join(", ")),
+                    format!(
+                        "several volumes are named '{text}'; use the UUID of one: {}",
+                        uuids.join(", ")
+                    ),
                 ))
             }
         }
@@ -107,7 +117,8 @@ impl Arrays {
     /// of the log.
     pub(crate) fn is_in_use(&self, drive: &Drive) -> bool {
         let uses = |array: &Rc<Array>| {
-            array.is_running() && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())
+            array.is_running()
+                && (array.slot_of(drive).is_some() || array.replaced_by(drive).is_some())
         };
         self.all().iter().any(uses) || self.is_log_device(drive)
     }

@@ -68,7 +68,8 @@ impl Array {
         if way.geometry.survives_set(&without) && way.save.survives_set(&without) {
             return None;
         }
-        let name = |slot: DriveIndex| label.member.get(slot.as_usize()).map(|member| member.name.clone());
+        let name =
+            |slot: DriveIndex| label.member.get(slot.as_usize()).map(|member| member.name.clone());
         let names = |slots: &DriveSet| slots.iter().filter_map(name).collect::<Vec<_>>().join(", ");
         let Some(first) = out.iter().next() else {
             return Some(format!("drive {} is rebuilt first", names(&behind)));
@@ -99,7 +100,10 @@ impl Array {
     pub(crate) fn label_to_come(&self) -> Label {
         let mut label = self.label();
         for of in self.followers().iter().map(|volume| volume.label()) {
-            let way = of.follows.as_ref().map(|follows| Way::along(&label, &of, DriveCount(follows.members)));
+            let way = of
+                .follows
+                .as_ref()
+                .map(|follows| Way::along(&label, &of, DriveCount(follows.members)));
             // A volume without a possible reshape stays as it is.
             if let Some(Ok(way)) = way
                 && let Some(next) = label.volume_mut(of.uuid)
@@ -120,12 +124,14 @@ impl Array {
     /// Whether the drive of a slot that is out may come back although volumes are queued: one waits
     /// for it, and none is reshaping except volumes that cannot continue without it.
     pub(crate) fn may_come_back(&self, slot: usize) -> bool {
-        let lacks_it =
-            |volume: &Rc<Volume>| !volume.is_served() && volume.lost().contains(DriveIndex(slot as u16));
+        let lacks_it = |volume: &Rc<Volume>| {
+            !volume.is_served() && volume.lost().contains(DriveIndex(slot as u16))
+        };
         let (begun, others): (Vec<_>, Vec<_>) =
             self.volumes().into_iter().partition(|volume| volume.label().reshape.is_some());
         let follows = |volume: &Rc<Volume>| volume.follows() && lacks_it(volume);
-        let is_waited_for = || !begun.is_empty() || self.waits_for_drives() || others.iter().any(follows);
+        let is_waited_for =
+            || !begun.is_empty() || self.waits_for_drives() || others.iter().any(follows);
         begun.iter().all(lacks_it) && !self.in_use().contains(&slot) && is_waited_for()
     }
 
@@ -136,9 +142,12 @@ impl Array {
         let has_begun = |volume: &Rc<Volume>| volume.label().reshape.is_some();
         let volumes = self.volumes();
         let concerned = volumes.iter().filter(|volume| has_begun(volume) || volume.is_on(slot));
-        let is_spared = |part: &Rc<Volume>| part.survives(&self.out_of(part).union(&self.behind(part)));
+        let is_spared =
+            |part: &Rc<Volume>| part.survives(&self.out_of(part).union(&self.behind(part)));
         let mut all = concerned.flat_map(|volume| self.with_parts(volume));
-        self.may_come_back(slot) && volumes.iter().any(has_begun) && all.all(|part| is_spared(&part))
+        self.may_come_back(slot)
+            && volumes.iter().any(has_begun)
+            && all.all(|part| is_spared(&part))
     }
 
     /// The slots that are out and that a volume uses, by its current or target layout. In other
@@ -205,13 +214,17 @@ impl Arrays {
             let is_next = array.moves_now().is_some_and(|now| Rc::ptr_eq(&now, volume));
             let follows = of.follows.clone().filter(|_| is_next && of.reshape.is_none());
             let follows = follows.ok_or_else(|| {
-                let sentence =
-                    format!("'{}' is queued behind another reshape; run 'softroc task list'", of.name);
+                let sentence = format!(
+                    "'{}' is queued behind another reshape; run 'softroc task list'",
+                    of.name
+                );
                 Error::new(ErrorKind::WrongState, sentence)
             })?;
             let way = Way::along(&label, &of, DriveCount(follows.members)).map_err(|why| {
-                let sentence =
-                    format!("'{0}' cannot be reshaped: {why}; run 'softroc volume show {0}'", of.name);
+                let sentence = format!(
+                    "'{0}' cannot be reshaped: {why}; run 'softroc volume show {0}'",
+                    of.name
+                );
                 Error::new(why.kind, sentence)
             })?;
             self.label_on_its_way(label, &of, (&way, follows.to))

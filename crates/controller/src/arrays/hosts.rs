@@ -36,7 +36,8 @@ impl Arrays {
     }
 
     fn host_info(&self, host: &Host) -> HostInfo {
-        let (connection, work, lately) = (host.connection(), host.work(), host.lately(self.env.now()));
+        let (connection, work, lately) =
+            (host.connection(), host.work(), host.lately(self.env.now()));
         let process = connection.peer.process.as_ref();
         HostInfo {
             host: connection.peer.to_string(),
@@ -93,7 +94,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.
-    pub(crate) async fn disconnect(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(crate) async fn disconnect(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let _turn = array.starting_turn().await;
         if self.users(volume).is_none() {
             return Ok(());

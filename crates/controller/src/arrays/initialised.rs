@@ -101,7 +101,8 @@ impl Array {
             return RegionSet::EMPTY;
         }
         let record = self.initialised.borrow();
-        let is_left = |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
+        let is_left =
+            |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
         let left = volume.regions().filter(is_left);
         volume.own_regions(&left.map(RegionIndex).collect())
     }
@@ -113,7 +114,9 @@ impl Array {
         let record = self.initialised.borrow();
         let partial = record.iter().flat_map(InitRecord::partial);
         let partial = partial.filter(|(region, _)| own.contains(region));
-        partial.map(|(region, bits)| (RegionIndex(region - own.start), StripeSet::from_bytes(bits))).collect()
+        partial
+            .map(|(region, bits)| (RegionIndex(region - own.start), StripeSet::from_bytes(bits)))
+            .collect()
     }
 
     /// The number of completely initialised regions of a volume, and of all its regions; `None`
@@ -135,7 +138,8 @@ impl Array {
         let volumes = self.volumes();
         let by_stripe = volumes.iter().filter(|volume| volume.is_initialised_by_stripe());
         let mut record = self.initialised.borrow_mut();
-        let uncertain = |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
+        let uncertain =
+            |region: &u32| record.as_ref().is_some_and(|record| !record.is_initialised(*region));
         let mut label = self.label.borrow_mut();
         let mut regions = Vec::new();
         for volume in by_stripe {
@@ -146,7 +150,9 @@ impl Array {
                 volume.set_label(label.clone());
             }
         }
-        record.iter_mut().for_each(|record| regions.iter().for_each(|region| record.complete(*region)));
+        record
+            .iter_mut()
+            .for_each(|record| regions.iter().for_each(|region| record.complete(*region)));
         regions
     }
 }
@@ -165,8 +171,10 @@ impl Arrays {
             // A label that was written before a start may lack the record although the array has
             // one. Its content is unknown then: an array that starts so also served all stripes as
             // initialised.
-            let is_left_out = label.volume.iter().any(|volume| volume.initialised_by_bytes.is_some());
-            let unknown = is_left_out.then(|| InitRecord::new(array.uuid, regions, table_blocks(regions)));
+            let is_left_out =
+                label.volume.iter().any(|volume| volume.initialised_by_bytes.is_some());
+            let unknown =
+                is_left_out.then(|| InitRecord::new(array.uuid, regions, table_blocks(regions)));
             *array.initialised.borrow_mut() = unknown;
             return !is_left_out;
         };
@@ -184,19 +192,31 @@ impl Arrays {
     }
 
     /// Writes one copy of the whole record to the drives in `slots`. Returns the failed drives.
-    pub(super) async fn heal_record(&self, array: &Array, slots: &[usize]) -> BTreeMap<usize, IoError> {
+    pub(super) async fn heal_record(
+        &self,
+        array: &Array,
+        slots: &[usize],
+    ) -> BTreeMap<usize, IoError> {
         let writes = array.initialised.borrow_mut().as_mut().map(InitRecord::take_all);
         let Some(writes) = writes else { return BTreeMap::new() };
         let errors = self.write_blocks(array, &writes, slots).await;
         if !errors.is_empty() {
-            array.initialised.borrow_mut().iter_mut().for_each(|record| record.not_written(&writes));
+            array
+                .initialised
+                .borrow_mut()
+                .iter_mut()
+                .for_each(|record| record.not_written(&writes));
         }
         errors
     }
 
     /// Records stripes as initialised, and confirms the reports. One write covers several reports.
     /// The caller holds the metadata lock.
-    pub(super) async fn record_initialised(self: &Rc<Self>, array: &Rc<Array>, reports: Vec<InitReport>) {
+    pub(super) async fn record_initialised(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        reports: Vec<InitReport>,
+    ) {
         let gone = Err(IoError::new(IoErrorKind::Gone));
         let mut noted = Vec::new();
         for report in reports {
@@ -230,14 +250,16 @@ impl Arrays {
                 let whole = |label: &mut ondisk::VolumeLabel| label.initialised_by_bytes = None;
                 if let Err(error) = this.relabel(&array, &of, whole).await {
                     tracing::info!(
-                        "the complete initialisation of '{}' is recorded at its next start: {error}",
+                        "the complete initialisation of '{}' is recorded at its next start: \
+                            {error}",
                         of.name()
                     );
                 }
             });
             let name = volume.name();
             let text = format!("the initialisation of '{name}' is complete");
-            let (cause, effect) = ("all regions are initialised", "first writes need no extra I/O any more");
+            let (cause, effect) =
+                ("all regions are initialised", "first writes need no extra I/O any more");
             self.events.report(EventCode::VolumeInitialised, &name, cause, effect, text);
         }
     }
@@ -257,7 +279,11 @@ impl Arrays {
                 failed => failed,
             };
             if result.is_err() {
-                array.initialised.borrow_mut().iter_mut().for_each(|record| record.not_written(&writes));
+                array
+                    .initialised
+                    .borrow_mut()
+                    .iter_mut()
+                    .for_each(|record| record.not_written(&writes));
             }
         }
         result

@@ -42,7 +42,7 @@ use platform::{IoError, IoErrorKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, DriveSet};
-use write_log::{Holders, LogId, Record, counting, patches, scan};
+use write_log::{Holders, LogId, Missing, Record, counting, patches, scan};
 
 /// The maximum length of a journal.
 const LONGEST: ByteCount = ByteCount(8 << 20);
@@ -87,13 +87,18 @@ enum Replayed {
     Incomplete(String),
 }
 
+fn described(missing: Missing) -> String {
+    format!("record {} of ring {} is missing", missing.sequence, missing.ring)
+}
+
 fn full_below(volume: &Volume, full: IoError) -> Error {
     let (kind, what_helps) = match is_full(&full) {
         true => (ErrorKind::OutOfSpace, "free space below its drives"),
         false => (ErrorKind::Failed, "free memory of this system"),
     };
     let sentence = format!(
-        "'{}' cannot be started: its journal cannot be replayed ({full}); {what_helps} and start it again",
+        "'{}' cannot be started: its journal cannot be replayed ({full}); {what_helps} and start \
+            it again",
         volume.name()
     );
     Error::new(kind, sentence)
@@ -146,7 +151,8 @@ impl Arrays {
                 Replayed::Done(runs) => {
                     let name = volume.name();
                     let text = format!(
-                        "'{name}' was not cleanly shut down: interrupted writes were finished from its journal ({runs} runs of bytes)"
+                        "'{name}' was not cleanly shut down: interrupted writes were finished from \
+                            its journal ({runs} runs of bytes)"
                     );
                     self.events.report(
                         EventCode::VolumeJournalReplayed,
@@ -159,7 +165,8 @@ impl Arrays {
                 Replayed::Incomplete(why) => {
                     let name = volume.name();
                     let text = format!(
-                        "the journal of '{name}' is incomplete ({why}): the volume is started as if it had no journal"
+                        "the journal of '{name}' is incomplete ({why}): the volume is started as \
+                            if it had no journal"
                     );
                     self.events.report(
                         EventCode::VolumeJournalIncomplete,
@@ -189,8 +196,9 @@ impl Arrays {
             None => self.read_copies(array, volume, id, &journal, failed).await,
             Some(on) => self.read_log(array, id, on, failed).await,
         };
-        let without =
-            |members: &mut dyn Iterator<Item = usize>| slots(0..places.len()).minus(&slots(members));
+        let without = |members: &mut dyn Iterator<Item = usize>| {
+            slots(0..places.len()).minus(&slots(members))
+        };
         let is_away = journal.log.is_some() && log.is_empty();
         if is_away || !array.can_spare(volume, &without(&mut members.keys().copied())) {
             return Replayed::Waits;
@@ -202,16 +210,14 @@ impl Arrays {
         let mut holders = Holders::of(found);
         let records = match counting(copies.into_values().flatten()) {
             Ok(records) => records,
-            Err(missing) => {
-                let why = format!("record {} of ring {} is missing", missing.sequence, missing.ring);
-                return Replayed::Incomplete(why);
-            }
+            Err(missing) => return Replayed::Incomplete(described(missing)),
         };
         let mut errors = match &journal.log {
             None => {
                 let room = |access: &Access| Some(access.tail()?.journals().start);
                 let enough = |holding: &DriveSet| !volume.survives(holding);
-                spread(journal.start_bytes, &mut members, room, &records, &mut holders, enough).await
+                spread(journal.start_bytes, &mut members, room, &records, &mut holders, enough)
+                    .await
             }
             Some(on) => {
                 if !self.settle_log(array, volume, on, log, (&records, &mut holders)).await {
@@ -232,7 +238,8 @@ impl Arrays {
             let (failed, refused) = carry_out(&members, start, patches).await;
             errors.extend(failed);
             members.retain(|slot, _| !errors.contains_key(slot));
-            errors.extend(written.deal_with_refused((array, volume), &members, start, refused).await);
+            errors
+                .extend(written.deal_with_refused((array, volume), &members, start, refused).await);
         }
         if let Some(full) = errors.values().find(|error| error.spares_drive()) {
             return Replayed::Full(*full);
@@ -271,7 +278,8 @@ impl Arrays {
                 assert!(is_noted, "the changes of a replay are recorded: {change:?}");
             }
             let was_covered = volume.is_covered();
-            let Some(journal) = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut())
+            let Some(journal) =
+                next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut())
             else {
                 continue;
             };
@@ -283,7 +291,8 @@ impl Arrays {
             journal.log = on;
             let len = journal.log.as_ref().map_or(journal.len_bytes, |on| on.len_bytes);
             let is_kept = engine::ring_len(ByteCount(len), self.shards.len() as u16).is_some();
-            (journal.id, journal.tells_all) = (Some(id), is_kept && (was_covered || !unsynced(volume)));
+            (journal.id, journal.tells_all) =
+                (Some(id), is_kept && (was_covered || !unsynced(volume)));
         }
     }
 
@@ -292,7 +301,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When that cannot be made durable.
-    pub(super) async fn freshen_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> bool {
+    pub(super) async fn freshen_journal(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> bool {
         let is_fresh = volume.has_fresh_journal();
         volume.journal_is_fresh.set(false);
         if volume.label().journal.is_none() || is_fresh {
@@ -309,7 +322,9 @@ impl Arrays {
             return false; // It needs a drive that was taken out just now.
         }
         let mut next = array.label();
-        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| array.is_unsynced(volume));
+        self.renew_journals(&mut next, std::slice::from_ref(volume), |volume| {
+            array.is_unsynced(volume)
+        });
         volume.journal_is_fresh.set(false);
         self.commit(array, next, Vec::new()).await
     }
@@ -317,11 +332,14 @@ impl Arrays {
     /// All regions of a volume agree: from now on its journal covers all writes that a crash can
     /// interrupt.
     pub(super) fn cover(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
-        if volume.is_covered() || volume.journal_place(self.shards.len(), array.label().tail).is_none() {
+        if volume.is_covered()
+            || volume.journal_place(self.shards.len(), array.label().tail).is_none()
+        {
             return;
         }
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
-        self.env.spawn("cover by the journal", async move { this.cover_now(&array, &volume).await });
+        self.env
+            .spawn("cover by the journal", async move { this.cover_now(&array, &volume).await });
     }
 
     /// The same, complete when it is recorded.
@@ -426,10 +444,15 @@ impl Arrays {
 
 /// The members in use that can be reached. The others are added to `failed`; members that are in it
 /// already are skipped.
-pub(super) fn members_of(array: &Array, failed: &mut BTreeMap<usize, IoError>) -> Vec<(usize, Access)> {
+pub(super) fn members_of(
+    array: &Array,
+    failed: &mut BTreeMap<usize, IoError>,
+) -> Vec<(usize, Access)> {
     let in_use = array.in_use();
     let mut members = Vec::new();
-    for (slot, place) in array.places().iter().enumerate().filter(|(_, place)| place.role == Role::Current) {
+    for (slot, place) in
+        array.places().iter().enumerate().filter(|(_, place)| place.role == Role::Current)
+    {
         if !in_use.contains(&slot) || failed.contains_key(&slot) {
             continue;
         }
@@ -490,7 +513,8 @@ pub(super) async fn spread(
         for record in records {
             for drive in holders.wanting(record, &able, &enough) {
                 let slot = drive.as_usize();
-                let Some((access, room)) = drives.get(&slot).and_then(|access| Some((access, room(access)?)))
+                let Some((access, room)) =
+                    drives.get(&slot).and_then(|access| Some((access, room(access)?)))
                 else {
                     continue;
                 };
@@ -506,7 +530,8 @@ pub(super) async fn spread(
         let is_busy = |(_, error): &(&usize, &IoError)| error.kind == IoErrorKind::Busy;
         let busy: Vec<usize> = failed.iter().filter(is_busy).map(|(slot, _)| *slot).collect();
         for slot in busy {
-            let Some((access, room)) = drives.get(&slot).and_then(|access| Some((access, room(access)?)))
+            let Some((access, room)) =
+                drives.get(&slot).and_then(|access| Some((access, room(access)?)))
             else {
                 continue;
             };
@@ -519,7 +544,8 @@ pub(super) async fn spread(
                 }
             }
         }
-        for (record, drive) in given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize()))
+        for (record, drive) in
+            given.into_iter().filter(|(_, drive)| !failed.contains_key(&drive.as_usize()))
         {
             holders.add(record, drive);
         }

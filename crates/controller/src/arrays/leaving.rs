@@ -29,7 +29,10 @@ fn split_rest(next: &mut Label) -> Vec<Member> {
     let gone = next.member.split_off(wanted(next));
     for member in &gone {
         let replacement = member.replacement.as_ref().map(|replacement| replacement.uuid);
-        [Some(member.uuid), replacement].into_iter().flatten().for_each(|uuid| next.remember_leaving(uuid));
+        [Some(member.uuid), replacement]
+            .into_iter()
+            .flatten()
+            .for_each(|uuid| next.remember_leaving(uuid));
     }
     if !gone.is_empty() {
         next.volume.iter_mut().for_each(|of| of.members = None);
@@ -57,7 +60,8 @@ impl Array {
             return Ok(());
         }
         let sentence = format!(
-            "drives of {} are about to become unused; run 'softroc drive list', and try again when they are",
+            "drives of {} are about to become unused; run 'softroc drive list', and try again when \
+                they are",
             self.names()
         );
         Err(Error::new(ErrorKind::WrongState, sentence))
@@ -83,7 +87,10 @@ impl Arrays {
         let gone = split_rest(&mut next);
         let left = self.commit_fewer(array, next).await;
         let left = left.ok_or_else(|| {
-            format!("the removal of drives from {} cannot be recorded on the remaining ones", array.names())
+            format!(
+                "the removal of drives from {} cannot be recorded on the remaining ones",
+                array.names()
+            )
         })?;
         self.report_gone(array, &gone);
         for drive in left {

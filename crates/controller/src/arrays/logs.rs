@@ -106,7 +106,8 @@ impl Arrays {
 
     /// The name of a log device in messages.
     pub(super) fn log_device_name(&self, device: Uuid) -> String {
-        let is_it = |drive: &Rc<Drive>| drive.log_label().is_some_and(|label| label.device == device);
+        let is_it =
+            |drive: &Rc<Drive>| drive.log_label().is_some_and(|label| label.device == device);
         let drive = self.inventory.drives().into_iter().find(is_it);
         drive.map_or_else(|| device.to_string(), |drive| drive.name.clone())
     }
@@ -169,7 +170,8 @@ impl Arrays {
     /// or is not known here.
     pub(crate) fn may_be_needed(&self, label: &LogLabel) -> bool {
         let devices: Vec<Uuid> = label.devices.iter().map(|device| device.uuid).collect();
-        let volumes: Vec<Rc<Volume>> = self.all().iter().flat_map(|array| array.volumes()).collect();
+        let volumes: Vec<Rc<Volume>> =
+            self.all().iter().flat_map(|array| array.volumes()).collect();
         label.place.iter().any(|place| {
             let volume = volumes.iter().find(|volume| volume.uuid() == place.volume);
             volume.is_none_or(|volume| volume.is_on_log(&devices))
@@ -228,7 +230,8 @@ impl Arrays {
 
     fn log_that_is_here(&self) -> Remembered {
         let devices = self.all_log_devices();
-        let mut logs: Vec<Uuid> = devices.iter().filter_map(|drive| Some(drive.log_label()?.log)).collect();
+        let mut logs: Vec<Uuid> =
+            devices.iter().filter_map(|drive| Some(drive.log_label()?.log)).collect();
         logs.sort_unstable();
         logs.dedup();
         let [log] = logs[..] else { return Remembered::default() };

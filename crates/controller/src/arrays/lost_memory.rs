@@ -26,7 +26,8 @@ use std::rc::Rc;
 use units::{ByteRange, counted};
 
 /// The file that stores the lengths of memories.
-const FILE: StateFile<Memories> = StateFile::toml("cache.toml", "the list of memories of the cache");
+const FILE: StateFile<Memories> =
+    StateFile::toml("cache.toml", "the list of memories of the cache");
 
 /// The maximum number of stored memories, the latest ones.
 const MOST_MEMORIES: usize = 64;
@@ -88,7 +89,8 @@ impl Arrays {
     /// The memory of this boot that a label names and that is missing, unless an operator has
     /// discarded it.
     pub(super) fn lacks_memory(&self, volume: &Volume) -> Option<KeptLabel> {
-        let is_elsewhere = |kept: &KeptLabel| kept.boot == self.boot() && !self.is_in_memory(Some(*kept));
+        let is_elsewhere =
+            |kept: &KeptLabel| kept.boot == self.boot() && !self.is_in_memory(Some(*kept));
         let kept = volume.label().kept.filter(is_elsewhere)?;
         (volume.given_up_memory.get() != Some(kept)).then_some(kept)
     }
@@ -143,12 +145,25 @@ impl Arrays {
                 writes that the drives did not have are lost"
             );
             let effect = "flushed data is present; unflushed blocks may have their old content";
-            self.events.report(EventCode::VolumeCacheLost, &name, "the power was cut", effect, text);
+            self.events.report(
+                EventCode::VolumeCacheLost,
+                &name,
+                "the power was cut",
+                effect,
+                text,
+            );
         } else if volume.given_up_memory.get() != Some(kept) {
-            let text =
-                format!("the cache memory of '{name}' is lost: its log device has every acknowledged write");
+            let text = format!(
+                "the cache memory of '{name}' is lost: its log device has every acknowledged write"
+            );
             let effect = "no acknowledged write is lost";
-            self.events.report(EventCode::VolumeCacheLost, &name, "the cache's memory is lost", effect, text);
+            self.events.report(
+                EventCode::VolumeCacheLost,
+                &name,
+                "the cache's memory is lost",
+                effect,
+                text,
+            );
         }
         Ok(false)
     }
@@ -199,9 +214,14 @@ impl Arrays {
         }
         match blocks {
             0 => {
-                format!("lost: {} that only the cache has", units::ByteCount(volume.cache_info().dirty_bytes))
+                format!(
+                    "lost: {} that only the cache has",
+                    units::ByteCount(volume.cache_info().dirty_bytes)
+                )
             }
-            blocks => format!("lost: {} of 4 KiB, bytes {}", counted(blocks, "block"), listed.join(", ")),
+            blocks => {
+                format!("lost: {} of 4 KiB, bytes {}", counted(blocks, "block"), listed.join(", "))
+            }
         }
     }
 }
@@ -209,7 +229,9 @@ impl Arrays {
 /// Whether the label of a cached volume must name the memory. With `logged-write-back` the drives
 /// have every acknowledged write until a data log begins, and the data log names the memory.
 pub(super) fn needs_memory(label: &VolumeLabel) -> bool {
-    label.write_mode != WriteMode::LoggedWriteBack || label.data_log.is_some() || label.kept.is_some()
+    label.write_mode != WriteMode::LoggedWriteBack
+        || label.data_log.is_some()
+        || label.kept.is_some()
 }
 
 /// The number of cache blocks that a byte range touches.

@@ -103,7 +103,8 @@ impl Array {
     /// Marks of regions are about to be cleared that also stand for writes which absent drives
     /// missed: these are noted as stale in the label, and the next change records that.
     pub(crate) fn missed_by_the_absent(&self, regions: &RegionSet) {
-        for member in self.label.borrow_mut().member.iter_mut().filter(|member| !member.is_online()) {
+        for member in self.label.borrow_mut().member.iter_mut().filter(|member| !member.is_online())
+        {
             member.stale = runs(&set_of(&member.stale).union(regions));
         }
     }

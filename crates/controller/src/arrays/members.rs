@@ -64,14 +64,19 @@ pub(crate) enum Entering {
 /// A failed drive that an operator brings back is trusted again, also as a new drive.
 fn trust_again(next: &mut Label, drive: &Drive, uuid: ondisk::Uuid) {
     let identity = drive.lasting_identity();
-    next.failed.retain(|failed| failed.uuid != uuid && (identity.is_none() || failed.identity != identity));
+    next.failed.retain(|failed| {
+        failed.uuid != uuid && (identity.is_none() || failed.identity != identity)
+    });
 }
 
 /// A drive did not get a slot. If the failure was recorded, the same change that gave it the slot
 /// took it out: it is at fault.
 fn note_not_taken(drive: &Drive, recorded: bool) {
     if recorded {
-        drive.set_problem(Some(failed(format!("the label of drive {} could not be written", drive.name))));
+        drive.set_problem(Some(failed(format!(
+            "the label of drive {} could not be written",
+            drive.name
+        ))));
     }
 }
 
@@ -195,7 +200,9 @@ impl Arrays {
         let sentence = failed(format!("drive {} could not be written ({error})", drive.name));
         if is_lasting(error.kind) && !error.spares_drive() {
             let why = format!("it could not be written when it was assigned to a slot: {error}");
-            self.inventory.remember_failure(drive, self.new_uuid(), why, self.env.unix_time()).await;
+            self.inventory
+                .remember_failure(drive, self.new_uuid(), why, self.env.unix_time())
+                .await;
         }
         drive.set_problem(Some(sentence.clone()));
         sentence
@@ -236,7 +243,8 @@ impl Arrays {
                 let _turn = array.metadata.take(1).await;
                 let is_it = array.drive(slot).is_some_and(|other| Rc::ptr_eq(&other, &drive));
                 if is_it && array.in_use().contains(&slot) {
-                    let failing = Failing { slot, cause: ondisk::Cause::Error, what, is_lasting: false };
+                    let failing =
+                        Failing { slot, cause: ondisk::Cause::Error, what, is_lasting: false };
                     this.put_out(&array, vec![failing]).await;
                 }
             });
@@ -248,21 +256,29 @@ impl Arrays {
         for Failing { slot, .. } in failing {
             let slot = *slot;
             let left = array.work.left_replacements.borrow_mut().remove(&slot);
-            let (Some(replacement), Some(filled)) = (left, self.drop_place_of_replacement(array, slot))
+            let (Some(replacement), Some(filled)) =
+                (left, self.drop_place_of_replacement(array, slot))
             else {
                 continue;
             };
             for volume in array.served() {
                 let (Some(id), drive) = (volume.id(), DriveIndex(slot as u16)) else { continue };
-                self.drain(&filled, self.send_change(id, &Change::ReplacementEnded { slot: drive }, None));
+                self.drain(
+                    &filled,
+                    self.send_change(id, &Change::ReplacementEnded { slot: drive }, None),
+                );
             }
             let (this, array) = (self.clone(), array.clone());
             array.work.taking_over.borrow_mut().insert(slot);
             self.env.spawn("replacement takes over", async move {
                 let taken = {
                     let _turn = array.metadata.take(1).await;
-                    match array.is_running() && array.label().out().contains(DriveIndex(slot as u16)) {
-                        true => this.put_in(&array, slot, &filled, Entering::Filled(replacement)).await,
+                    match array.is_running()
+                        && array.label().out().contains(DriveIndex(slot as u16))
+                    {
+                        true => {
+                            this.put_in(&array, slot, &filled, Entering::Filled(replacement)).await
+                        }
                         false => Ok(()),
                     }
                 };
@@ -326,7 +342,10 @@ impl Arrays {
             self.leave_replacement(array, slot, uuid, &why).await;
             // An operator gets the error; a spare is not retried repeatedly.
             if is_spare {
-                drive.set_problem(Some(failed(format!("drive {} cannot replace it: {why}", drive.name))));
+                drive.set_problem(Some(failed(format!(
+                    "drive {} cannot replace it: {why}",
+                    drive.name
+                ))));
             }
             return Err(failed(format!(
                 "drive {} cannot replace it: {why}; run 'softroc drive replace {}:{slot} --with \
@@ -335,6 +354,11 @@ impl Arrays {
                 array.name()
             )));
         }
+        self.report_replacement_begun(array, slot, drive);
+        Ok(())
+    }
+
+    fn report_replacement_begun(&self, array: &Array, slot: usize, drive: &Drive) {
         let text = format!(
             "drive {} replaces drive {} of {} when the copy to it is complete",
             drive.name,
@@ -348,7 +372,6 @@ impl Arrays {
             "the old drive stays online until then",
             text,
         );
-        Ok(())
     }
 
     /// Waits until a replacement has taken a slot whose old drive failed while the replacement was
@@ -358,7 +381,12 @@ impl Arrays {
     ///
     /// # Errors
     /// When the replacement did not get the slot.
-    pub(crate) async fn until_taken_over(&self, array: &Array, slot: usize, drive: &Rc<Drive>) -> Result<()> {
+    pub(crate) async fn until_taken_over(
+        &self,
+        array: &Array,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<()> {
         if !array.is_taken_over(slot) {
             return Ok(());
         }
@@ -445,7 +473,10 @@ impl Arrays {
         }
         if !self.commit(array, next, Vec::new()).await {
             array.set_places(places);
-            return Err(failed(format!("the replacement by drive {} could not be recorded", drive.name)));
+            return Err(failed(format!(
+                "the replacement by drive {} could not be recorded",
+                drive.name
+            )));
         }
         self.tell_promoted(array, slot, &stale, old.as_ref());
         if !array.label().member[slot].is_online() {
@@ -500,7 +531,13 @@ impl Arrays {
     fn report_replaced(&self, array: &Array, new: &Drive, old: &str, text: String) {
         let effect = format!("drive {old} is free");
         let (cause, array) = ("a drive was replaced", array.name());
-        self.events.report(EventCode::DriveReplaced, Subject::both(&new.name, &array), cause, &effect, text);
+        self.events.report(
+            EventCode::DriveReplaced,
+            Subject::both(&new.name, &array),
+            cause,
+            &effect,
+            text,
+        );
     }
 
     /// A task finds nothing left to copy to a replacement: the replacement takes its slot, even if
@@ -533,7 +570,9 @@ impl Arrays {
     /// Regions that must still be copied to a replacement.
     pub(crate) fn replacement_stale(&self, array: &Array, slot: usize) -> RegionSet {
         let label = array.label();
-        let Some(replacement) = label.member.get(slot).and_then(|member| member.replacement.as_ref()) else {
+        let Some(replacement) =
+            label.member.get(slot).and_then(|member| member.replacement.as_ref())
+        else {
             return RegionSet::EMPTY;
         };
         array.left(&replacement.stale)
@@ -544,7 +583,9 @@ impl Arrays {
         let member = &mut next.member[slot];
         (member.state, member.cause) = (MemberState::Online, None);
         member.stale = stale.clone();
-        next.volume.iter_mut().for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
+        next.volume
+            .iter_mut()
+            .for_each(|volume| volume.lost.retain(|lost| usize::from(*lost) != slot));
     }
 
     /// Reports that a drive is in service again.
@@ -569,7 +610,13 @@ impl Arrays {
             ),
         };
         let array = array.name();
-        self.events.report(EventCode::DriveBack, Subject::both(&name, &array), &cause, &effect, text);
+        self.events.report(
+            EventCode::DriveBack,
+            Subject::both(&name, &array),
+            &cause,
+            &effect,
+            text,
+        );
     }
 
     /// Reports that a drive has replaced another one, which was out.
@@ -600,7 +647,9 @@ pub(super) fn has_full_replacement(array: &Array) -> bool {
 /// Whether the replacement of a slot is current in all written regions, and can take it.
 fn is_full(array: &Array, slot: usize) -> bool {
     let label = array.label();
-    let Some(member) = label.member.get(slot).filter(|member| member.is_online()) else { return false };
+    let Some(member) = label.member.get(slot).filter(|member| member.is_online()) else {
+        return false;
+    };
     let replacement = member.replacement.as_ref().filter(|one| !array.is_unfillable(one.uuid));
     replacement.is_some_and(|one| array.left(&one.stale).is_empty())
         && array.places().get(slot).is_some_and(|place| place.replacement.is_some())

@@ -32,7 +32,8 @@ pub(super) fn note_change(
         Change::Copied { slot, regions } => {
             let replacement =
                 next.member.get_mut(slot.as_usize()).and_then(|member| member.replacement.as_mut());
-            replacement.is_some_and(|replacement| take_out(&mut replacement.stale, &to_array(regions)))
+            replacement
+                .is_some_and(|replacement| take_out(&mut replacement.stale, &to_array(regions)))
         }
         Change::Moved { slot, regions, to_spare } => {
             let label = next.volume_mut(volume);
@@ -63,24 +64,35 @@ fn take_out(of: &mut Runs, regions: &RegionSet) -> bool {
     true
 }
 
-fn note_moved(label: &mut VolumeLabel, slot: DriveIndex, regions: &RegionSet, to_spare: bool) -> bool {
+fn note_moved(
+    label: &mut VolumeLabel,
+    slot: DriveIndex,
+    regions: &RegionSet,
+    to_spare: bool,
+) -> bool {
     let before = match &label.relocated {
         Some(relocated) if relocated.slot != slot.0 => return false,
         Some(relocated) => set_of(&relocated.regions),
         None => RegionSet::EMPTY,
     };
     let now = if to_spare { before.union(regions) } else { before.minus(regions) };
-    label.relocated = (!now.is_empty()).then(|| ondisk::Relocated { slot: slot.0, regions: runs(&now) });
+    label.relocated =
+        (!now.is_empty()).then(|| ondisk::Relocated { slot: slot.0, regions: runs(&now) });
     true
 }
 
 /// Records a change of the listed blocks of one slot. False: there is no such list, or no space in
 /// it.
-fn note_blocks(list: Option<&mut Vec<Punctured>>, slot: DriveIndex, change: impl Fn(&mut BlockList)) -> bool {
+fn note_blocks(
+    list: Option<&mut Vec<Punctured>>,
+    slot: DriveIndex,
+    change: impl Fn(&mut BlockList),
+) -> bool {
     let Some(list) = list else { return false };
     let mut table = listed_blocks(list, slot.as_usize());
     change(&mut table);
-    let bytes: Vec<[u64; 2]> = table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
+    let bytes: Vec<[u64; 2]> =
+        table.ranges().iter().map(|range| [range.start.0, range.end().0]).collect();
     if bytes.len() > ondisk::MAX_PUNCTURED_RUNS {
         return false;
     }
@@ -134,11 +146,8 @@ mod tests {
         prop_oneof![
             (slot(), regions()).prop_map(|(slot, regions)| Change::Current { slot, regions }),
             (slot(), regions()).prop_map(|(slot, regions)| Change::Copied { slot, regions }),
-            (slot(), regions(), any::<bool>()).prop_map(|(slot, regions, to_spare)| Change::Moved {
-                slot,
-                regions,
-                to_spare
-            }),
+            (slot(), regions(), any::<bool>())
+                .prop_map(|(slot, regions, to_spare)| Change::Moved { slot, regions, to_spare }),
             (slot(), ranges()).prop_map(|(slot, ranges)| Change::Punctured { slot, ranges }),
             (slot(), ranges()).prop_map(|(slot, ranges)| Change::Rewritten { slot, ranges }),
             (slot(), ranges()).prop_map(|(slot, ranges)| Change::Excluded { slot, ranges }),
@@ -228,12 +237,15 @@ mod tests {
     /// The label's content about the volume's drives, in the form of the state.
     fn told(label: &Label) -> Vec<(RegionSet, RegionSet, [Vec<ByteRange>; 2])> {
         let own = |of: &Runs| {
-            RegionSet::from_runs(set_of(of).runs().iter().map(|[from, to]| [from - FIRST, to - FIRST]))
+            RegionSet::from_runs(
+                set_of(of).runs().iter().map(|[from, to]| [from - FIRST, to - FIRST]),
+            )
         };
         let of_slot = |(slot, member): (usize, &Member)| {
             let left = member.replacement.as_ref().map(|replacement| own(&replacement.stale));
             let VolumeLabel { punctured, excluded, .. } = &label.volume[0];
-            let listed = [punctured, excluded].map(|list| listed_blocks(list, slot).ranges().to_vec());
+            let listed =
+                [punctured, excluded].map(|list| listed_blocks(list, slot).ranges().to_vec());
             (own(&member.stale), left.unwrap_or(RegionSet::EMPTY), listed)
         };
         label.member.iter().enumerate().map(of_slot).collect()
@@ -266,7 +278,10 @@ mod tests {
         for (nth, list) in lists.into_iter().enumerate() {
             assert!(note_change(&mut label, VOLUME, to_array, &list(all.clone())));
             let before = label.clone();
-            assert!(!note_change(&mut label, VOLUME, to_array, &list(vec![block(full)])), "there is no room");
+            assert!(
+                !note_change(&mut label, VOLUME, to_array, &list(vec![block(full)])),
+                "there is no room"
+            );
             assert_eq!(label, before);
             // A block next to a run needs no space.
             let beside = ByteRange::new(ByteOffset(512), ByteCount(512));
@@ -298,9 +313,10 @@ mod tests {
                 prop_assert_eq!(noted, !is_other, "{:?}", change);
                 state.apply(&change);
                 prop_assert_eq!(told(&label), known(&state), "{:?}", change);
-                let of_label = label.volume[0].relocated.as_ref();
-                let of_label = of_label.map(|moved| (DriveIndex(moved.slot), set_of(&moved.regions)));
-                let of_state = state.relocated().map(|moved| (moved.slot, to_array(&moved.regions)));
+                let moved = label.volume[0].relocated.as_ref();
+                let of_label = moved.map(|moved| (DriveIndex(moved.slot), set_of(&moved.regions)));
+                let moved = state.relocated();
+                let of_state = moved.map(|moved| (moved.slot, to_array(&moved.regions)));
                 prop_assert_eq!(of_label, of_state, "{:?}", change);
             }
         }

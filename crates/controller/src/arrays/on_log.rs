@@ -74,10 +74,13 @@ impl Arrays {
         let newest = |drive: &Rc<Drive>| drive.log_label();
         let label = devices.iter().filter_map(newest).max_by_key(|label| label.generation)?;
         let len = room_of(&devices)?;
-        let (label, place) = match label.place.iter().find(|place| place.volume == volume.uuid()).cloned() {
-            Some(place) => (label, place),
-            None => with_place(label, self.owner_place(volume), self.taken_of_log(&devices), len)?,
-        };
+        let (label, place) =
+            match label.place.iter().find(|place| place.volume == volume.uuid()).cloned() {
+                Some(place) => (label, place),
+                None => {
+                    with_place(label, self.owner_place(volume), self.taken_of_log(&devices), len)?
+                }
+            };
         let label = LogLabel { generation: label.generation + 1, ..label };
         let mut served = Vec::new();
         for drive in devices {
@@ -121,13 +124,16 @@ impl Arrays {
     fn taken_of_log(&self, devices: &[Rc<Drive>]) -> Vec<Range<u64>> {
         let labels: Vec<LogLabel> = devices.iter().filter_map(|drive| drive.log_label()).collect();
         let places = labels.iter().flat_map(|label| &label.place);
-        let places = places.map(|place| place.start_bytes..place.start_bytes.saturating_add(place.len_bytes));
+        let places = places
+            .map(|place| place.start_bytes..place.start_bytes.saturating_add(place.len_bytes));
         let volumes = self.all().into_iter().flat_map(|array| array.volumes());
         let named = volumes.flat_map(|volume| {
             let VolumeLabel { journal, data_log, .. } = volume.label();
             let journal = journal.and_then(|journal| journal.log);
             let journal = journal.map(|on| (on.devices, on.start_bytes, on.len_bytes));
-            journal.into_iter().chain(data_log.map(|log| (log.devices, log.start_bytes, log.len_bytes)))
+            journal
+                .into_iter()
+                .chain(data_log.map(|log| (log.devices, log.start_bytes, log.len_bytes)))
         });
         let is_here = |devices: &[Uuid]| labels.iter().any(|label| devices.contains(&label.device));
         let named = named.filter(|(devices, ..)| is_here(devices));
@@ -156,14 +162,17 @@ impl Arrays {
     /// The volume gets its own place again.
     pub(super) async fn free_what_it_came_from(&self, volume: &Volume) {
         let Some(on) = volume.label().journal.and_then(|journal| journal.log) else { return };
-        let (own, name, end) = (volume.uuid(), self.name_for_people(volume), on.start_bytes + on.len_bytes);
+        let (own, name, end) =
+            (volume.uuid(), self.name_for_people(volume), on.start_bytes + on.len_bytes);
         let is_left = |place: &LogPlace| {
-            let overlaps =
-                place.start_bytes < end && on.start_bytes < place.start_bytes.saturating_add(place.len_bytes);
+            let overlaps = place.start_bytes < end
+                && on.start_bytes < place.start_bytes.saturating_add(place.len_bytes);
             overlaps && place.volume != own && place.name == name
         };
         let devices = self.all_log_devices().into_iter().filter_map(|drive| drive.log_label());
-        let places = devices.filter(|label| on.devices.contains(&label.device)).flat_map(|label| label.place);
+        let places = devices
+            .filter(|label| on.devices.contains(&label.device))
+            .flat_map(|label| label.place);
         let left: Vec<Uuid> = places.filter(is_left).map(|place| place.volume).collect();
         for part in left {
             self.free_on_log(part).await;
@@ -278,7 +287,8 @@ impl Arrays {
         let Some(JournalLabel { id: Some(id), log: Some(on), .. }) = volume.label().journal else {
             return false;
         };
-        let is_missing = || array.label().was_shut_down() && self.ways_to_log(&on.devices).is_empty();
+        let is_missing =
+            || array.label().was_shut_down() && self.ways_to_log(&on.devices).is_empty();
         volume.given_up_log.get() == Some(id) || is_missing()
     }
 
@@ -301,7 +311,8 @@ impl Arrays {
             _ => None,
         };
         let is_given_up = |log: &DataLogLabel| volume.given_up_data_log.get() == Some(log.id);
-        let promised = label.data_log.filter(|log| !self.is_in_memory(label.kept) && !is_given_up(log));
+        let promised =
+            label.data_log.filter(|log| !self.is_in_memory(label.kept) && !is_given_up(log));
         let promised = promised.map(|log| log.devices);
         let is_missing = |devices: &Vec<Uuid>| self.ways_to_log(devices).is_empty();
         let (what, devices) = match (records.filter(is_missing), promised.filter(is_missing)) {
@@ -362,14 +373,18 @@ impl Arrays {
         loop {
             // For a volume that is not served, the device may hold the only copy of its interrupted
             // writes.
-            let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else { return Ok(()) };
+            let Some(served) = volume.id().filter(|_| volume.is_on_log(&[device])) else {
+                return Ok(());
+            };
             if is_last_of_journal(&volume.label(), device) && !is_held {
                 self.have_drives_promise(volume, served, device).await;
                 is_held = true;
             }
             let _turn = array.metadata.take(1).await;
             // The other one may have failed meanwhile.
-            if volume.id() == Some(served) && (is_held || !is_last_of_journal(&volume.label(), device)) {
+            if volume.id() == Some(served)
+                && (is_held || !is_last_of_journal(&volume.label(), device))
+            {
                 return self.name_no_more(array, volume, served, device).await;
             }
         }
@@ -380,9 +395,13 @@ impl Arrays {
     /// The caller holds no lock that a flush may wait for.
     async fn have_drives_promise(&self, volume: &Volume, served: VolumeId, device: Uuid) {
         for _ in 0..HOLD_TRIES {
-            let held = self.tell_shards(|done| ShardMessage::HoldLogDevice(served, device, done)).await;
+            let held =
+                self.tell_shards(|done| ShardMessage::HoldLogDevice(served, device, done)).await;
             let Err(why) = held else { return };
-            tracing::warn!("data of '{}' on a log device is not on its drives yet: {why}", volume.name());
+            tracing::warn!(
+                "data of '{}' on a log device is not on its drives yet: {why}",
+                volume.name()
+            );
             if volume.id() != Some(served) {
                 return;
             }
@@ -433,12 +452,15 @@ impl Arrays {
             volume.journal_id.set(Some(id));
         }
         let place = volume.journal_place_as(id, self.shards.len(), array.label().tail);
-        let told = self.send_shards(|done| ShardMessage::LoseJournal(served, lost, place.clone(), done));
+        let told =
+            self.send_shards(|done| ShardMessage::LoseJournal(served, lost, place.clone(), done));
         let (this, array, volume) = (self.clone(), array.clone(), volume.clone());
         self.env.spawn("settle a lost journal", async move {
             match answers(told).await {
                 Ok(()) => this.cover_now(&array, &volume).await,
-                Err(why) => tracing::warn!("the journal of '{}' is incomplete: {why}", volume.name()),
+                Err(why) => {
+                    tracing::warn!("the journal of '{}' is incomplete: {why}", volume.name())
+                }
             }
         });
         Ok(())
@@ -505,7 +527,8 @@ fn with_place(
     taken.push(0..start);
     let gap = extents::longest(&extents::gaps(taken, end))?;
     let fair = ByteCount(end.saturating_sub(start) / VOLUMES).align_down(SHORTEST);
-    let len = fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
+    let len =
+        fair.max(SHORTEST).min(LONGEST).min(ByteCount(gap.end - gap.start).align_down(SHORTEST));
     let place = LogPlace { start_bytes: gap.start, len_bytes: len.0, ..of };
     (!len.is_zero()).then(|| {
         label.place.push(place.clone());

@@ -49,7 +49,13 @@ impl Arrays {
                 Ok(found) => (found.into_iter().map(volume).collect(), None),
                 Err(why) => (Vec::new(), Some(why)),
             };
-            MemoryInfo { memory: other.name, size_bytes: other.len.0, in_use: other.in_use, volumes, why }
+            MemoryInfo {
+                memory: other.name,
+                size_bytes: other.len.0,
+                in_use: other.in_use,
+                volumes,
+                why,
+            }
         };
         Ok(others.into_iter().map(info).collect())
     }
@@ -61,14 +67,21 @@ impl Arrays {
     pub(crate) async fn remove_memory(&self, memory: &str) -> Result<Vec<String>> {
         let listed = self.other_memories().await?.into_iter().find(|info| info.memory == memory);
         let listed = listed.ok_or_else(|| {
-            let sentence = format!("there is no cache memory {memory}; 'softroc cache list' lists them");
+            let sentence =
+                format!("there is no cache memory {memory}; 'softroc cache list' lists them");
             Error::new(ErrorKind::NotFound, sentence)
         })?;
         self.env.world().forget_other_memory(NAME, memory).await.map_err(|error| failed(&error))?;
         let lost = listed.lost();
         let text = format!("cache memory {memory} of another controller was removed; {lost}");
         let effect = "its controller starts without it";
-        self.events.report(EventCode::CacheMemoryRemoved, memory, "an operator removed it", effect, text);
+        self.events.report(
+            EventCode::CacheMemoryRemoved,
+            memory,
+            "an operator removed it",
+            effect,
+            text,
+        );
         Ok(vec![lost])
     }
 

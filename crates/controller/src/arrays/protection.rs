@@ -41,14 +41,17 @@ impl Arrays {
         match (&*self.protection.borrow(), mode) {
             (_, WriteMode::WriteThrough) | (Protection::Unwatched | Protection::Good, _) => None,
             // Logged write-back depends on no power: acknowledged writes are in a log.
-            (Protection::Doubtful(_), WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack) => None,
+            (Protection::Doubtful(_), WriteMode::AlwaysWriteBack | WriteMode::LoggedWriteBack) => {
+                None
+            }
             (Protection::Doubtful(why) | Protection::Ending(why), _) => Some(why.clone()),
         }
     }
 
     /// Makes a volume write-through for that reason: dirty data is destaged in the background.
     pub(super) fn hold_back(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>, why: String) {
-        let was_held = volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough);
+        let was_held =
+            volume.mode_in_effect().is_some_and(|now| now.mode == WriteMode::WriteThrough);
         self.note_mode(volume, WriteMode::WriteThrough, Some(why));
         if !was_held {
             let end = self.clone().end_later(array.clone(), volume.clone(), Rc::default());

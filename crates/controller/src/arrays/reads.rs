@@ -30,7 +30,12 @@ pub(crate) struct InForce<T> {
 
 impl<T: PartialEq> InForce<T> {
     /// The value in effect now, with the start time of `before` if it is unchanged.
-    pub(super) fn after(before: Option<InForce<T>>, value: T, why: Option<String>, now_unix_s: u64) -> Self {
+    pub(super) fn after(
+        before: Option<InForce<T>>,
+        value: T,
+        why: Option<String>,
+        now_unix_s: u64,
+    ) -> Self {
         match before.filter(|before| before.value == value && before.why == why) {
             Some(same) => same,
             None => InForce { value, why, since_unix_s: now_unix_s },
@@ -62,7 +67,8 @@ impl Arrays {
             ahead: InForce::after(ahead, read_mode, why(read_mode != label.read_mode), now),
             kept: InForce::after(kept, cache_mode, why(cache_mode != label.cache_mode), now),
         });
-        let (read_ahead, cached) = (read_mode == ReadMode::ReadAhead, cache_mode == CacheMode::Cached);
+        let (read_ahead, cached) =
+            (read_mode == ReadMode::ReadAhead, cache_mode == CacheMode::Cached);
         ReadTerms { read_ahead, cached, most_ahead: None }
     }
 
@@ -83,18 +89,29 @@ impl Arrays {
         let label = volume.label();
         let wished = (read_mode.unwrap_or(label.read_mode), cache_mode.unwrap_or(label.cache_mode));
         if wished != (label.read_mode, label.cache_mode) {
-            let change = |label: &mut ondisk::VolumeLabel| (label.read_mode, label.cache_mode) = wished;
+            let change =
+                |label: &mut ondisk::VolumeLabel| (label.read_mode, label.cache_mode) = wished;
             self.relabel(array, volume, change).await?;
-            let text = format!("'{name}' is configured for {}, {}", wished.0.name(), wished.1.name());
+            let text =
+                format!("'{name}' is configured for {}, {}", wished.0.name(), wished.1.name());
             let effect = format!("{}; {}", modes::of_reads(wished.0), modes::of_kept(wished.1));
-            self.events.report(EventCode::VolumeReads, &name, "an operator changed it", &effect, text);
+            self.events.report(
+                EventCode::VolumeReads,
+                &name,
+                "an operator changed it",
+                &effect,
+                text,
+            );
         }
         let Some(id) = volume.id() else { return Ok(Vec::new()) };
         let terms = self.read_terms(volume);
         let told = self.tell_shards(|done| ShardMessage::SetReads(id, terms, done)).await;
-        told.map_err(|why| Error::new(ErrorKind::Failed, format!("'{name}' does not go by it: {why}")))?;
+        told.map_err(|why| {
+            Error::new(ErrorKind::Failed, format!("'{name}' does not go by it: {why}"))
+        })?;
         let reads = volume.reads();
-        let is_without = reads.is_some_and(|reads| reads.ahead.why.is_some() || reads.kept.why.is_some());
+        let is_without =
+            reads.is_some_and(|reads| reads.ahead.why.is_some() || reads.kept.why.is_some());
         Ok(is_without
             .then(|| format!("reads of '{name}' do not use the cache: {NO_READ_CACHE}"))
             .into_iter()

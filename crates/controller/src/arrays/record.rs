@@ -35,8 +35,8 @@ use units::{DriveSet, counted};
 /// The interval of retries to record failures for which there was no space.
 pub(super) const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-const TOO_MANY_ATTEMPTS: &str = "too many attempts to record a change have failed; stop the controller, \
-    free space and start it again";
+const TOO_MANY_ATTEMPTS: &str = "too many attempts to record a change have failed; stop the \
+    controller, free space and start it again";
 
 impl Arrays {
     /// Writes `next`, with the next generation and those `failing` out, to all drives that it calls
@@ -67,11 +67,7 @@ impl Arrays {
         loop {
             self.judge_by_policy(array, &mut failing);
             next.generation += 1;
-            for (member, was) in next.member.iter_mut().zip(&before.member) {
-                if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
-                    member.since = next.generation;
-                }
-            }
+            note_entering(&mut next, &before);
             let goes_on = self.put_out_of(array, &mut next, &failing);
             let loses = !failing.is_empty() || !array.lost.borrow().is_empty();
             if loses && !goes_on {
@@ -81,7 +77,9 @@ impl Arrays {
             }
             let errors = match next.generation - next.confirmed {
                 0..=MAX_LEAD => match check_readable(&next) {
-                    Ok(()) => self.until_not_busy(async || self.write_labels(array, &next).await).await,
+                    Ok(()) => {
+                        self.until_not_busy(async || self.write_labels(array, &next).await).await
+                    }
                     Err(why) => Err(why),
                 },
                 _ => Err(TOO_MANY_ATTEMPTS.to_owned()),
@@ -158,14 +156,20 @@ impl Arrays {
     }
 
     fn committed(self: &Rc<Self>, array: &Rc<Array>, label: Label, failing: &[Failing]) {
-        let before: Vec<(ondisk::Uuid, bool)> =
-            array.volumes().iter().map(|volume| (volume.uuid(), volume.lost().is_empty())).collect();
+        let before: Vec<(ondisk::Uuid, bool)> = array
+            .volumes()
+            .iter()
+            .map(|volume| (volume.uuid(), volume.lost().is_empty()))
+            .collect();
         array.set_label(&self.env, label);
         self.note_suspended(array, failing);
         failing.iter().for_each(|failing| self.report_out(array, failing));
         self.remember_failed(array);
         let (inventory, label) = (self.inventory.clone(), array.label());
-        self.env.spawn("remember an array", async move { inventory.remember_arrays(vec![label]).await });
+        self.env.spawn(
+            "remember an array",
+            async move { inventory.remember_arrays(vec![label]).await },
+        );
         self.attention.look_after();
         for (uuid, was_whole) in before {
             if let Some(volume) = array.volume(uuid)
@@ -201,7 +205,10 @@ impl Arrays {
         let failed: Vec<FailedDrive> = label.failed.iter().map(known_here).collect();
         if self.inventory.note_failed(&failed) {
             let this = self.clone();
-            self.env.spawn("remember failed drives", async move { this.inventory.store_failed().await });
+            self.env.spawn(
+                "remember failed drives",
+                async move { this.inventory.store_failed().await },
+            );
         }
     }
 
@@ -236,7 +243,8 @@ impl Arrays {
 
     fn report_not_recorded(&self, array: &Array, why: &str) {
         let text = format!(
-            "the state of {} cannot be recorded on its drives ({why}): writes that depend on it fail; free space below its drives, or memory of this system",
+            "the state of {} cannot be recorded on its drives ({why}): writes that depend on it \
+                fail; free space below its drives, or memory of this system",
             array.names()
         );
         self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);
@@ -263,7 +271,11 @@ impl Arrays {
                 seats.push((slot, drive, member.uuid));
             }
             if let Some(replacement) = &member.replacement {
-                replacements.push((slot, place.and_then(|place| place.replacement), replacement.uuid));
+                replacements.push((
+                    slot,
+                    place.and_then(|place| place.replacement),
+                    replacement.uuid,
+                ));
             }
         }
         let members = seats.len();
@@ -290,7 +302,9 @@ impl Arrays {
                     errors.insert(*slot, *error);
                 }
                 Some(error) => {
-                    tracing::warn!("the label of the replacement for slot {slot} cannot be written: {error}");
+                    tracing::warn!(
+                        "the label of the replacement for slot {slot} cannot be written: {error}"
+                    );
                     array.work.lost_replacements.borrow_mut().insert(*slot, (*uuid, *error));
                     array.work.changed.notify(&self.env);
                 }
@@ -430,14 +444,21 @@ impl Arrays {
             let left = is_whole.then(|| (left().at_least.0, left().at_most.0));
             told.push(match left {
                 Some(_) if out.is_empty() && behind.is_empty() => format!("'{name}' is complete"),
-                Some(_) if out.is_empty() => format!("'{name}' is degraded until the rebuild is done"),
+                Some(_) if out.is_empty() => {
+                    format!("'{name}' is degraded until the rebuild is done")
+                }
                 Some((0, 0)) => format!("'{name}' is degraded; another failure loses data"),
                 Some((0, _)) => format!("'{name}' is degraded; another failure may lose data"),
                 Some((at_least, at_most)) if at_least == at_most => {
-                    format!("'{name}' is degraded and survives {}", counted(at_least, "more failure"))
+                    format!(
+                        "'{name}' is degraded and survives {}",
+                        counted(at_least, "more failure")
+                    )
                 }
                 Some((at_least, at_most)) => {
-                    format!("'{name}' is degraded and survives {at_least} to {at_most} more failures")
+                    format!(
+                        "'{name}' is degraded and survives {at_least} to {at_most} more failures"
+                    )
                 }
                 None => format!("'{name}' cannot be served"),
             });
@@ -451,8 +472,9 @@ impl Arrays {
 
     /// The name of the drive in a slot, present or not.
     pub(crate) fn member_name(&self, array: &Array, slot: usize) -> String {
-        let recorded =
-            || array.label().member.get(slot).map_or_else(String::new, |member| member.name.clone());
+        let recorded = || {
+            array.label().member.get(slot).map_or_else(String::new, |member| member.name.clone())
+        };
         array.drive(slot).map_or_else(recorded, |drive| drive.name.clone())
     }
 
@@ -464,7 +486,10 @@ impl Arrays {
             let in_service = array.in_service(&volume).minus(entering);
             let (Some(id), change) = (volume.id(), Change::InService(in_service)) else { continue };
             if let Err(why) = self.apply(id, &change).await {
-                tracing::error!("the state of '{}' did not reach every shard: {why}", volume.name());
+                tracing::error!(
+                    "the state of '{}' did not reach every shard: {why}",
+                    volume.name()
+                );
             }
         }
     }
@@ -476,15 +501,18 @@ impl Arrays {
     /// What to do first.
     pub(crate) fn check_can_record(&self, array: &Array, name: &str) -> Result<()> {
         let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
-        let complete =
-            array.not_current().is_empty() && array.places().iter().all(|place| place.drive.is_some());
+        let complete = array.not_current().is_empty()
+            && array.places().iter().all(|place| place.drive.is_some());
         if !array.is_running() && !complete {
             return wrong(format!(
-                "'{name}' is offline, and some of its drives are missing; connect them and start it first"
+                "'{name}' is offline, and some of its drives are missing; connect them and start \
+                    it first"
             ));
         }
         if !array.lost.borrow().is_empty() {
-            return wrong(format!("'{name}' has lost drives; first run 'softroc volume start {name}'"));
+            return wrong(format!(
+                "'{name}' has lost drives; first run 'softroc volume start {name}'"
+            ));
         }
         Ok(())
     }
@@ -493,15 +521,20 @@ impl Arrays {
 /// Records for volumes that need these drives which of those in `gone` they lost. Returns whether
 /// any volume continues.
 fn lose_what_is_needed(array: &Array, next: &mut Label, gone: &DriveSet, out: &DriveSet) -> bool {
-    let named: Vec<(usize, Rc<Volume>)> =
-        next.volume.iter().enumerate().filter_map(|(at, of)| Some((at, array.meant_by(of)?))).collect();
+    let named: Vec<(usize, Rc<Volume>)> = next
+        .volume
+        .iter()
+        .enumerate()
+        .filter_map(|(at, of)| Some((at, array.meant_by(of)?)))
+        .collect();
     let mut goes_on = false;
     for (at, volume) in &named {
         // The volumes that share its fate, as far as the label names them: a volume whose reshape
         // ends with this change does not need a drive of its old layout, nor does one that keeps
         // its layout need a drive of the new one.
         let is_named = |part: &Rc<Volume>| named.iter().any(|(_, other)| Rc::ptr_eq(other, part));
-        let parts: Vec<Rc<Volume>> = array.with_parts(volume).into_iter().filter(is_named).collect();
+        let parts: Vec<Rc<Volume>> =
+            array.with_parts(volume).into_iter().filter(is_named).collect();
         let label = &mut next.volume[*at];
         if parts.iter().all(|part| array.goes_on(part, out)) {
             // A part that continues without its volume, which serves the hosts, is of no use.
@@ -531,7 +564,11 @@ impl Drop for Going<'_> {
 /// Slots that were out, and are in use now.
 fn entering(before: &Label, now: &Label) -> DriveSet {
     let members = before.member.iter().zip(&now.member).enumerate();
-    slots(members.filter(|(_, (before, now))| !before.is_online() && now.is_online()).map(|(slot, _)| slot))
+    slots(
+        members
+            .filter(|(_, (before, now))| !before.is_online() && now.is_online())
+            .map(|(slot, _)| slot),
+    )
 }
 
 /// The place of the label structure on an array's drive: its tail is at the same place as that of
@@ -540,6 +577,15 @@ fn site_of(drive: &Drive, label: &Label) -> Option<ondisk::ddf::Site> {
     let access = drive.access()?;
     access.set_place(label.tail);
     access.site()
+}
+
+/// Drives that enter with the next generation are in service since then.
+fn note_entering(next: &mut Label, before: &Label) {
+    for (member, was) in next.member.iter_mut().zip(&before.member) {
+        if member.is_online() && (!was.is_online() || was.uuid != member.uuid) {
+            member.since = next.generation;
+        }
+    }
 }
 
 /// A contradictory label would be unreadable on all drives at once: it is not written.

@@ -61,7 +61,8 @@ impl Arrays {
                 this.env.sleep(TRY_AGAIN).await;
                 let _turn = array.metadata.take(1).await;
                 let member = array.label().member.get(slot).cloned();
-                let is_named = member.and_then(|member| member.replacement).is_some_and(|of| of.uuid == uuid);
+                let is_named =
+                    member.and_then(|member| member.replacement).is_some_and(|of| of.uuid == uuid);
                 if !is_named
                     || !array.is_running()
                     || this.end_replacement(&array, slot, Ending::Unfit(&why)).await
@@ -73,7 +74,11 @@ impl Arrays {
         });
     }
 
-    pub(super) fn drop_place_of_replacement(&self, array: &Array, slot: usize) -> Option<Rc<Drive>> {
+    pub(super) fn drop_place_of_replacement(
+        &self,
+        array: &Array,
+        slot: usize,
+    ) -> Option<Rc<Drive>> {
         let mut places = array.places();
         let replacement = places.get_mut(slot)?.replacement.take();
         array.set_places(places);
@@ -91,7 +96,8 @@ impl Arrays {
         let mut next = array.label();
         let Some(replacement) = next.member[slot].replacement.take() else { return true };
         let why = ending.why();
-        if let (true, Some(drive)) = (ending.is_lasting(), array.places()[slot].replacement.clone()) {
+        if let (true, Some(drive)) = (ending.is_lasting(), array.places()[slot].replacement.clone())
+        {
             next.remember_failed(FailedDrive {
                 uuid: replacement.uuid,
                 identity: drive.lasting_identity(),

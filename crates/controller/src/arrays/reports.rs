@@ -18,8 +18,8 @@ use crate::events::EventCode;
 use crate::interface::Found;
 use crate::signals::wait_or;
 use engine::{
-    Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome, TaskProgress,
-    VolumeId,
+    Change, RegionSet, Report, ReportKind, Seat, ShardIndex, ShardMessage, TaskId, TaskOutcome,
+    TaskProgress, VolumeId,
 };
 use ondisk::{Member, Uuid};
 use platform::sync::Taken;
@@ -45,6 +45,14 @@ pub(crate) struct ToRecord {
     what: What,
     /// Counts the change until it is recorded, if actual redundancy is less than recorded.
     _doubt: Option<Doubt>,
+}
+
+/// Counts newly punctured blocks for the task that found them.
+fn note_punctured(volume: &Volume, ranges: &[ByteRange], punctured: bool, tasks: &dyn TaskReports) {
+    if let (Some(id), true) = (volume.id(), punctured) {
+        let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
+        tasks.note(id, &|found| found.unrecoverable_bytes += bytes);
+    }
 }
 
 enum What {
@@ -76,7 +84,10 @@ enum What {
 
 /// Whether actual redundancy is less than recorded, until this change is recorded.
 fn costs_redundancy(what: &What) -> bool {
-    matches!(what, What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered)
+    matches!(
+        what,
+        What::Punctured(_, true) | What::Excluded { excluded: true, .. } | What::Uncovered
+    )
 }
 
 impl ToRecord {
@@ -135,7 +146,11 @@ impl Arrays {
             });
             match found {
                 Some((array, volume)) => self.take_report(&array, &volume, report, &*tasks),
-                None => self.answer_report(report.from, report.number, Err(IoError::new(IoErrorKind::Gone))),
+                None => self.answer_report(
+                    report.from,
+                    report.number,
+                    Err(IoError::new(IoErrorKind::Gone)),
+                ),
             }
         }
     }
@@ -156,13 +171,14 @@ impl Arrays {
         };
         match kind {
             ReportKind::DriveFailed { drive, swaps, error, operation } => {
-                let (volume, what, error) = (volume.clone(), format!("{operation}: {error}"), error.kind);
+                let (volume, what, error) =
+                    (volume.clone(), format!("{operation}: {error}"), error.kind);
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 array.work.failures.borrow_mut().push(report);
             }
             ReportKind::DriveSilent { drive, swaps, exceeded } => {
-                let what =
-                    exceeded.map_or("it does not respond in time".to_owned(), |limit| limit.to_string());
+                let what = exceeded
+                    .map_or("it does not respond in time".to_owned(), |limit| limit.to_string());
                 let (volume, error) = (volume.clone(), IoErrorKind::TimedOut);
                 let report = FailureReport { from, number, volume, id, drive, swaps, what, error };
                 self.take_silent(array, report);
@@ -180,10 +196,7 @@ impl Arrays {
                 record(drive, What::Current { regions, id, swaps, is_awaited });
             }
             ReportKind::PuncturedBlocks { drive, ranges, punctured } => {
-                if let (Some(id), true) = (volume.id(), punctured) {
-                    let bytes: u64 = ranges.iter().map(|range| range.len.0).sum();
-                    tasks.note(id, &|found| found.unrecoverable_bytes += bytes);
-                }
+                note_punctured(volume, &ranges, punctured, tasks);
                 record(drive, What::Punctured(ranges, punctured));
             }
             ReportKind::ExcludedBlocks { drive, ranges, swaps, excluded } => {
@@ -197,7 +210,9 @@ impl Arrays {
                 let filled = volume.replacement(drive.as_usize(), number);
                 record(drive, What::ReplacementFailed(filled, error));
             }
-            ReportKind::Moved { drive, regions, to_spare } => record(drive, What::Moved(regions, to_spare)),
+            ReportKind::Moved { drive, regions, to_spare } => {
+                record(drive, What::Moved(regions, to_spare))
+            }
             ReportKind::LogFailed { device, error } => {
                 self.log_failed((array, volume), (from, number), device, error);
             }
@@ -234,14 +249,23 @@ impl Arrays {
                 let name = volume.name();
                 tasks.mismatch(task, wrong);
                 let who = wrong.map_or_else(String::new, |drive| {
-                    format!("; drive {} has wrong blocks", self.member_name(array, drive.as_usize()))
+                    format!(
+                        "; drive {} has wrong blocks",
+                        self.member_name(array, drive.as_usize())
+                    )
                 });
                 let effect = if repaired { "it was repaired" } else { "it was not repaired" };
                 let text = format!(
                     "in stripe {stripe} of '{name}', redundancy does not agree with data{who}: \
                     {effect}"
                 );
-                self.events.report(EventCode::VolumeMismatch, &name, "a check found it", effect, text);
+                self.events.report(
+                    EventCode::VolumeMismatch,
+                    &name,
+                    "a check found it",
+                    effect,
+                    text,
+                );
             }
             ReportKind::TaskProgress { task, progress } => tasks.progress(from, task, progress),
             ReportKind::TaskDone { task, outcome } => tasks.done(from, task, outcome),
@@ -304,7 +328,8 @@ impl Arrays {
             {
                 let _turn = array.metadata.take(1).await;
                 for (slot, (drive, error)) in work.lost_replacements.take() {
-                    if array.label().member.get(slot).is_some_and(|member| is_filled(member, drive)) {
+                    if array.label().member.get(slot).is_some_and(|member| is_filled(member, drive))
+                    {
                         self.end_replacement(&array, slot, Ending::Failed("written", error)).await;
                     }
                 }
@@ -339,7 +364,8 @@ impl Arrays {
             }
         }
         let members = slots.into_iter().map(|slot| Seat::Slot(DriveIndex(slot as u16)));
-        let filled = replacements.into_iter().map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
+        let filled =
+            replacements.into_iter().map(|slot| Seat::Replacement(DriveIndex(slot as u16)));
         let unflushed = self.flush(array, members.chain(filled)).await;
         if unflushed.is_empty() {
             return reports;
@@ -401,12 +427,15 @@ impl Arrays {
             let fits = match what {
                 // A drive that went out since has missed later writes, and its label says where.
                 What::Current { id, swaps, .. } => {
-                    let is_it =
-                        member.is_online() && volume.id() == Some(*id) && volume.swaps(*slot) == *swaps;
+                    let is_it = member.is_online()
+                        && volume.id() == Some(*id)
+                        && volume.swaps(*slot) == *swaps;
                     is_it && report.change().is_some_and(note)
                 }
                 // Another drive may be filled by now: copies on the previous one are of no use.
-                What::Copied(drive, _) => !is_filled(member, *drive) || report.change().is_some_and(note),
+                What::Copied(drive, _) => {
+                    !is_filled(member, *drive) || report.change().is_some_and(note)
+                }
                 What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                     report.change().is_some_and(note)
                 }
@@ -414,7 +443,8 @@ impl Arrays {
                     !(is_filled(member, drive) || member.is_online() && member.uuid == drive)
                 }),
                 What::Uncovered => {
-                    let label = next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
+                    let label =
+                        next.volume_mut(volume.uuid()).and_then(|label| label.journal.as_mut());
                     label.into_iter().for_each(|journal| journal.tells_all = false);
                     true
                 }
@@ -424,8 +454,14 @@ impl Arrays {
                 self.report_full_list(array, report);
             }
         }
-        let recorded =
-            array.lost.borrow().is_empty() && (next == before || self.commit(array, next, Vec::new()).await);
+        let recorded = array.lost.borrow().is_empty()
+            && (next == before || self.commit(array, next, Vec::new()).await);
+        self.answer_recorded(reports, recorded, &refused).await;
+        array.look_at_state(self.env.unix_time());
+    }
+
+    /// Answers reports whose changes were to be recorded, except those that were `refused`.
+    async fn answer_recorded(&self, reports: Vec<ToRecord>, recorded: bool, refused: &[usize]) {
         for (number, report) in reports.into_iter().enumerate() {
             let done = recorded && !refused.contains(&number);
             if done {
@@ -436,12 +472,12 @@ impl Arrays {
                 self.answer_report(from, number, if done { Ok(()) } else { failed });
             }
         }
-        array.look_at_state(self.env.unix_time());
     }
 
     /// Reports that a label had no space for blocks of a drive.
     fn report_full_list(&self, array: &Array, refused: &ToRecord) {
-        if !matches!(refused.what, What::Punctured(_, true) | What::Excluded { excluded: true, .. }) {
+        if !matches!(refused.what, What::Punctured(_, true) | What::Excluded { excluded: true, .. })
+        {
             return;
         }
         let (drive, name) = (self.member_name(array, refused.slot), refused.volume.name());
@@ -450,14 +486,22 @@ impl Arrays {
             list: writes to further ones fail, and their regions are not rebuilt; replace the drive"
         );
         let effect = "requests that need these blocks fail";
-        self.events.report(EventCode::ArrayNotRecorded, &name, "a list of blocks is full", effect, text);
+        self.events.report(
+            EventCode::ArrayNotRecorded,
+            &name,
+            "a list of blocks is full",
+            effect,
+            text,
+        );
     }
 
     /// Sends the shards the change that was recorded.
     async fn report_recorded(&self, volume: &Volume, report: &ToRecord) {
         let (Some(id), Some(change)) = (volume.id(), report.change()) else { return };
         match &report.what {
-            What::Current { .. } => self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None)),
+            What::Current { .. } => {
+                self.tell_all(|| ShardMessage::Apply(id, change.clone(), None, None))
+            }
             What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                 if let Err(why) = self.apply(id, &change).await {
                     tracing::error!(
@@ -482,7 +526,13 @@ impl Arrays {
     ) {
         let Some(volume) = array.volume(volume) else { return };
         let what = What::Copied(drive, regions);
-        array.work.to_record.borrow_mut().push(ToRecord { answer: None, volume, slot, what, _doubt: None });
+        array.work.to_record.borrow_mut().push(ToRecord {
+            answer: None,
+            volume,
+            slot,
+            what,
+            _doubt: None,
+        });
         array.work.changed.notify(&self.env);
     }
 
@@ -526,7 +576,8 @@ fn completes(array: &Array, reports: &[ToRecord]) -> bool {
             | What::ReplacementFailed(..)
             | What::Uncovered => continue,
         };
-        let left = left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
+        let left =
+            left.entry((*slot, drive.is_some())).or_insert_with(|| array.left_on(*slot, drive));
         if !left.is_empty() {
             left.remove_all(&volume.array_regions(regions));
             if left.is_empty() {

@@ -88,7 +88,8 @@ impl Array {
         let all = self.volumes();
         match all.iter().find(|other| other.uuid() == owner && other.is_on_its_way()) {
             Some(first) => {
-                let is_part = |other: &&Rc<Volume>| other.label().part.is_some_and(|part| part.of == owner);
+                let is_part =
+                    |other: &&Rc<Volume>| other.label().part.is_some_and(|part| part.of == owner);
                 std::iter::once(first).chain(all.iter().filter(is_part)).cloned().collect()
             }
             None => Vec::new(),
@@ -144,7 +145,9 @@ impl Array {
     /// layouts.
     pub(crate) fn usable_bytes(&self, volume: &Volume) -> u64 {
         let (label, parts) = (volume.label(), self.parts_of(volume));
-        parts.map_or(label.capacity_bytes, |(to, _)| to.label().capacity_bytes.min(label.capacity_bytes))
+        parts.map_or(label.capacity_bytes, |(to, _)| {
+            to.label().capacity_bytes.min(label.capacity_bytes)
+        })
     }
 
     /// The end of the consistent part of a reshaping volume in its old layout, from its cursor on:
@@ -152,18 +155,22 @@ impl Array {
     pub(crate) fn whole_up_to(&self, volume: &Volume) -> ByteOffset {
         let label = volume.label();
         let at = label.reshape.as_ref().map_or(0, |at| at.moved_bytes);
-        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let (regions, stripe) =
+            (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
         let doubtful = self.doubtful(volume);
         let ahead = doubtful.iter().map(|region| regions.stripes_of(region));
-        let first = ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
+        let first =
+            ahead.filter(|stripes| stripes.end * stripe > at).map(|stripes| stripes.start * stripe);
         ByteOffset(first.min().unwrap_or(label.capacity_bytes).max(at))
     }
 
     /// The bytes of a volume that would be copied although each byte keeps its place.
     pub(crate) fn doubtful_bytes(&self, volume: &Volume) -> ByteCount {
-        let (regions, stripe) = (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
+        let (regions, stripe) =
+            (engine::Regions::of(&volume.geometry), volume.geometry.stripe_bytes().0);
         let stripes = |region| regions.stripes_of(region).count() as u64;
-        let bytes = self.doubtful(volume).iter().map(|region| stripes(region) * stripe).sum::<u64>();
+        let bytes =
+            self.doubtful(volume).iter().map(|region| stripes(region) * stripe).sum::<u64>();
         ByteCount(bytes.min(volume.label().capacity_bytes))
     }
 
@@ -171,7 +178,8 @@ impl Array {
     /// stale on a drive. All regions while a drive is missing, or blocks are punctured or excluded.
     fn doubtful(&self, volume: &Volume) -> RegionSet {
         let (label, members) = (volume.label(), self.label().member);
-        let is_missing = !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
+        let is_missing =
+            !self.out().is_empty() || members.iter().any(|member| member.replacement.is_some());
         let are_listed = !(label.punctured.is_empty() && label.excluded.is_empty());
         if is_missing || label.relocated.is_some() || are_listed {
             return RegionSet::first(engine::Regions::of(&volume.geometry).count);
@@ -191,8 +199,9 @@ impl Array {
         if together.is_empty() {
             return self.is_unsynced(volume);
         }
-        let is_saved =
-            together.iter().any(|volume| volume.label().reshape.is_some_and(|at| at.saved_bytes > 0));
+        let is_saved = together
+            .iter()
+            .any(|volume| volume.label().reshape.is_some_and(|at| at.saved_bytes > 0));
         // The content of the save area does not matter while nothing is saved.
         let mut counted = together.iter().filter(|volume| is_saved || !volume.label().saves());
         counted.any(|volume| self.is_unsynced(volume))
@@ -277,15 +286,20 @@ impl Arrays {
     /// its label names them.
     async fn check_memory_of_parts(&self, volume: &Volume, next: &Label) -> Result<()> {
         let invalid = |error: ondisk::Error| Error::new(ErrorKind::Invalid, error.to_string());
-        for part in
-            next.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume.uuid()))
+        for part in next
+            .volume
+            .iter()
+            .filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume.uuid()))
         {
             let geometry = engine::served(&part.geometry(next.member.len()).map_err(invalid)?);
             let part = Box::new((volume.name(), geometry));
-            self.tell_shards(|done| ShardMessage::CanServe(part.clone(), done)).await.map_err(|why| {
-                let sentence = format!("'{}' cannot be reshaped: in the new layout, {why}", volume.name());
-                Error::new(ErrorKind::WrongState, sentence)
-            })?;
+            self.tell_shards(|done| ShardMessage::CanServe(part.clone(), done)).await.map_err(
+                |why| {
+                    let sentence =
+                        format!("'{}' cannot be reshaped: in the new layout, {why}", volume.name());
+                    Error::new(ErrorKind::WrongState, sentence)
+                },
+            )?;
         }
         Ok(())
     }
@@ -332,7 +346,9 @@ impl Arrays {
         }
         drives.iter().for_each(|drive| drive.set_zeroed(false));
         let mut next = array.label();
-        if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
+        if let Some(reshape) =
+            next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut())
+        {
             reshape.begun = true;
         }
         // A part may need a drive that this very change took out: then the change is rolled back.
@@ -355,7 +371,11 @@ impl Arrays {
         begun
     }
 
-    async fn try_attach_parts(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    async fn try_attach_parts(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         self.give_parts(array, volume).await?;
         self.serve_both(array, volume).await
     }
@@ -398,9 +418,12 @@ impl Arrays {
         let gone = || failed(format!("the new layout of '{}' is invalid", volume.name()));
         let (reshape, moved) = array.reshape_of(volume).ok_or_else(gone)?;
         let (to, save) = array.parts_of(volume).ok_or_else(gone)?;
-        let (Some(id), Some(to), Some(save)) = (volume.id(), to.id(), save.id()) else { return Err(gone()) };
+        let (Some(id), Some(to), Some(save)) = (volume.id(), to.id(), save.id()) else {
+            return Err(gone());
+        };
         let place = ReshapePlace { reshape, moved, to, save };
-        let begin = |done| ShardMessage::Reshape(id, ReshapeOrder::Begin(Box::new(place.clone())), done);
+        let begin =
+            |done| ShardMessage::Reshape(id, ReshapeOrder::Begin(Box::new(place.clone())), done);
         self.tell_shards(begin)
             .await
             .map_err(|why| failed(format!("'{}' cannot be served: {why}", volume.name())))
@@ -420,7 +443,8 @@ impl Arrays {
         let id = volume.id().ok_or_else(gone)?;
         let (to, _) = array.parts_of(volume).ok_or_else(gone)?;
         let to = to.id().ok_or_else(gone)?;
-        let order = |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
+        let order =
+            |order: ReshapeOrder| move |done| ShardMessage::Reshape(id, order.clone(), done);
         match step {
             Step::Close(window) => {
                 self.tell_first(order(ReshapeOrder::Reserve(window.bytes.len))).await?;
@@ -430,7 +454,9 @@ impl Arrays {
                 }
                 Ok(())
             }
-            Step::Save(window) => self.tell_first(order(ReshapeOrder::Copy(window, CopyWay::Save))).await,
+            Step::Save(window) => {
+                self.tell_first(order(ReshapeOrder::Copy(window, CopyWay::Save))).await
+            }
             Step::Record(moved) => self.record_moved(array, volume, moved).await,
             Step::Write { window, from_save } => {
                 let free = ReshapeOrder::Free { window: window.clone(), is_saved: from_save };
@@ -483,15 +509,18 @@ impl Arrays {
     ) -> std::result::Result<(), String> {
         let _turn = array.metadata.take(1).await;
         let mut next = array.label();
-        if let Some(reshape) = next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut()) {
+        if let Some(reshape) =
+            next.volume_mut(volume.uuid()).and_then(|label| label.reshape.as_mut())
+        {
             (reshape.moved_bytes, reshape.saved_bytes) = (moved.bytes.0, moved.saved.0);
         }
         let is_whole = array.is_running() && volume.lost().is_empty() && !array.has_lost();
         match is_whole && self.commit(array, next, Vec::new()).await && volume.lost().is_empty() {
             true => Ok(()),
-            false => {
-                Err(format!("the reshape progress of '{}' cannot be recorded on its drives", volume.name()))
-            }
+            false => Err(format!(
+                "the reshape progress of '{}' cannot be recorded on its drives",
+                volume.name()
+            )),
         }
     }
 
@@ -499,7 +528,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When data has moved, or it cannot be recorded.
-    pub(crate) async fn leave_reshape(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(crate) async fn leave_reshape(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let _starting = array.starting.take(1).await;
         if volume.label().reshape.is_none() {
             return Ok(()); // Another task has done it meanwhile.
@@ -509,9 +542,15 @@ impl Arrays {
 
     /// Makes the shards serve a volume by its old layout alone, and detaches its parts. Hosts are
     /// not affected.
-    async fn serve_as_before(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    async fn serve_as_before(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         if let Some(id) = volume.id() {
-            let told = self.tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::TakeBack, done)).await;
+            let told = self
+                .tell_shards(|done| ShardMessage::Reshape(id, ReshapeOrder::TakeBack, done))
+                .await;
             told.map_err(|why| {
                 failed(format!("the reshape of '{}' cannot be rolled back: {why}", volume.name()))
             })?;
@@ -556,7 +595,10 @@ impl Arrays {
                 array.forget_regions(regions);
             }
             left.ok_or_else(|| {
-                failed(format!("the rollback of the reshape of '{}' cannot be recorded", volume.name()))
+                failed(format!(
+                    "the rollback of the reshape of '{}' cannot be recorded",
+                    volume.name()
+                ))
             })
         };
         for drive in recorded.iter().flatten() {
@@ -597,9 +639,11 @@ impl Arrays {
         at: u64,
     ) -> (Rc<Volume>, engine::VolumeState) {
         let byte = ByteRange::new(ByteOffset(at), ByteCount(1));
-        let is_there = |(reshape, moved): &(Reshape, Moved)| reshape.by_new(moved.bytes).overlaps(byte);
+        let is_there =
+            |(reshape, moved): &(Reshape, Moved)| reshape.by_new(moved.bytes).overlaps(byte);
         let to = array.reshape_of(volume).filter(is_there);
-        let side = to.and_then(|_| array.parts_of(volume)).map_or_else(|| volume.clone(), |(to, _)| to);
+        let side =
+            to.and_then(|_| array.parts_of(volume)).map_or_else(|| volume.clone(), |(to, _)| to);
         let state = volume_state(array, &side);
         (side, state)
     }

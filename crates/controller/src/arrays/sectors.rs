@@ -59,7 +59,8 @@ fn with_large_sectors(array: &Array) -> Vec<String> {
 pub(crate) fn host_sectors(array: &Array, volume: &Volume) -> HostSectors {
     let label = volume.label();
     let logical = SectorSize::from_bytes(label.sector_bytes).unwrap_or_default();
-    let largest = if with_large_sectors(array).is_empty() { SectorSize::B512 } else { SectorSize::B4096 };
+    let largest =
+        if with_large_sectors(array).is_empty() { SectorSize::B512 } else { SectorSize::B4096 };
     of_format(label.sector_format, HostSectors { logical, physical: largest.max(logical) })
 }
 
@@ -73,8 +74,11 @@ pub(super) fn told(array: &Array, volume: &Volume) -> ToldSectors {
 /// Its meaning, and its problems: clauses.
 pub(crate) fn about(array: &Array, volume: &Volume) -> String {
     let HostSectors { logical, physical } = host_sectors(array, volume);
-    let mut text =
-        format!("sectors reported to hosts: {} logical, {} physical", logical.bytes(), physical.bytes());
+    let mut text = format!(
+        "sectors reported to hosts: {} logical, {} physical",
+        logical.bytes(),
+        physical.bytes()
+    );
     let name = volume.name();
     if let Some(warning) = not_told(array, volume) {
         text.push_str("; ");
@@ -111,7 +115,8 @@ pub(crate) fn check_format(name: &str, format: SectorFormat, capacity: ByteCount
     }
     let sentence = format!(
         "'{name}' would have {} bytes, which is not a multiple of 4 KiB; use '--sector 512e' \
-        ('softroc volume set {name} --sector 512e' for an existing volume), or a --size of {} bytes",
+        ('softroc volume set {name} --sector 512e' for an existing volume), or a --size of {} \
+        bytes",
         capacity.0,
         capacity.align_up(SectorSize::B4096.bytes()).0
     );
@@ -175,7 +180,8 @@ impl Arrays {
         let writes: u64 = of_writes.map(|(_, done)| done.completed).sum();
         let unaligned = volume.meter().counters().unaligned_writes;
         let (writes_before, unaligned_before) = volume.sectors.seen.get();
-        let (more, bad) = (writes.saturating_sub(writes_before), unaligned.saturating_sub(unaligned_before));
+        let (more, bad) =
+            (writes.saturating_sub(writes_before), unaligned.saturating_sub(unaligned_before));
         if more < ENOUGH_WRITES {
             return;
         }
@@ -185,7 +191,8 @@ impl Arrays {
             return;
         }
         let name = volume.name();
-        let text = format!("{bad} of the last {more} host writes to '{name}' were not aligned to 4 KiB");
+        let text =
+            format!("{bad} of the last {more} host writes to '{name}' were not aligned to 4 KiB");
         let cause = format!("{} has sectors of 4 KiB", drives.join(", "));
         let effect = "each also costs a read; align partitions and file systems to 1 MiB ('fdisk \
             -l' shows their start)";
@@ -212,11 +219,15 @@ mod tests {
 
     #[test]
     fn sectors_of_4_kib_need_a_whole_number_of_them() {
-        let check =
-            |format, bytes| check_format("v", format, ByteCount(bytes)).map_err(|error| error.message);
+        let check = |format, bytes| {
+            check_format("v", format, ByteCount(bytes)).map_err(|error| error.message)
+        };
         assert_eq!(check(SectorFormat::Native4096, 1 << 20), Ok(()));
         assert_eq!(check(SectorFormat::Emulated512, (1 << 20) + 512), Ok(()));
         let refused = check(SectorFormat::Native4096, (1 << 20) + 512).unwrap_err();
-        assert!(refused.contains("1049088 bytes") && refused.contains("--sector 512e"), "{refused}");
+        assert!(
+            refused.contains("1049088 bytes") && refused.contains("--sector 512e"),
+            "{refused}"
+        );
     }
 }

@@ -11,8 +11,8 @@ use crate::arrays::work::Running;
 use crate::interface::{Error, ErrorKind, Result};
 use crate::inventory::access::Access;
 use engine::{
-    Attachment, BlockList, CacheTerms, Change, FaultPolicy, RegionIndex, RegionSet, Regions, ShardMessage,
-    VolumeId, VolumeSpec, VolumeState,
+    Attachment, BlockList, CacheTerms, Change, FaultPolicy, RegionIndex, RegionSet, Regions,
+    ShardMessage, VolumeId, VolumeSpec, VolumeState,
 };
 use ondisk::{Init, Punctured, VolumeLabel};
 use platform::DriveSource;
@@ -25,14 +25,17 @@ use volume_state::Tolerance;
 pub(super) fn listed_blocks(list: &[Punctured], slot: usize) -> BlockList {
     let of_slot = list.iter().filter(|listed| usize::from(listed.slot) == slot);
     let runs = of_slot.flat_map(|listed| &listed.bytes);
-    BlockList::from_ranges(runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))))
+    BlockList::from_ranges(
+        runs.map(|run| ByteRange::from_to(ByteOffset(run[0]), ByteOffset(run[1]))),
+    )
 }
 
 /// The state of a volume from the label, the map and the array. Shards are attached with this
 /// value, and `explain` plans by it.
 pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
     let (of_array, label) = (array.label(), volume.label());
-    let mut state = VolumeState::with_drives(&Regions::of(&volume.geometry), array.in_service(volume));
+    let mut state =
+        VolumeState::with_drives(&Regions::of(&volume.geometry), array.in_service(volume));
     if volume.is_redundant() {
         let marked: RegionSet = array.map.borrow().iter().map(RegionIndex).collect();
         state.apply(&Change::Marked(volume.own_regions(&marked)));
@@ -45,7 +48,9 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         }
         false => state.with_unwritten(&volume.own_regions(&array.unwritten(volume))),
     };
-    for (index, member) in of_array.member.iter().enumerate().filter(|(slot, _)| volume.is_on(*slot)) {
+    for (index, member) in
+        of_array.member.iter().enumerate().filter(|(slot, _)| volume.is_on(*slot))
+    {
         let slot = DriveIndex(index as u16);
         state = state.with_stale(slot, &volume.own_regions(&array.missed(index)));
         if member.replacement.is_some() {
@@ -58,7 +63,8 @@ pub(crate) fn volume_state(array: &Array, volume: &Volume) -> VolumeState {
         state.apply(&Change::Excluded { slot, ranges });
     }
     if let Some(ondisk::Relocated { slot, regions }) = &label.relocated {
-        let (slot, regions) = (DriveIndex(*slot), volume.own_regions(&crate::arrays::array::set_of(regions)));
+        let (slot, regions) =
+            (DriveIndex(*slot), volume.own_regions(&crate::arrays::array::set_of(regions)));
         state.apply(&Change::Moved { slot, regions, to_spare: true });
     }
     state.with_forced(volume.forced())
@@ -72,7 +78,8 @@ impl Array {
 
     /// The same if these drives have failed as well.
     pub(crate) fn tolerance_without(&self, volume: &Volume, lost: &DriveSet) -> Tolerance {
-        let failing = ondisk::slots(self.lost.borrow().keys().copied()).union(&volume.lost()).union(lost);
+        let failing =
+            ondisk::slots(self.lost.borrow().keys().copied()).union(&volume.lost()).union(lost);
         let of_part = |part: &Volume| {
             let mut state = volume_state(self, part);
             // Regions that the reshape has left, or has not reached, hold no data.
@@ -127,7 +134,8 @@ impl Arrays {
         (cache, on_log): (CacheTerms, FoundOnLog),
     ) -> Result<Attachment> {
         let (of_array, label) = (array.label(), volume.label());
-        let sector = label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
+        let sector =
+            label.sector().map_err(|error| Error::new(ErrorKind::WrongState, error.to_string()))?;
         let spec = VolumeSpec {
             id,
             name: label.name.clone(),
@@ -163,7 +171,11 @@ impl Arrays {
             data_log: on_log.terms,
             restored: Arc::new(on_log.restored),
             meter: volume.meter(),
-            ..Attachment::new(Arc::new(spec), members.map(source).collect(), volume_state(array, volume))
+            ..Attachment::new(
+                Arc::new(spec),
+                members.map(source).collect(),
+                volume_state(array, volume),
+            )
         })
     }
 
@@ -171,7 +183,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.
-    pub(crate) async fn attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(crate) async fn attach(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let attached = match volume.is_on_its_way() {
             true => Box::pin(self.attach_on_its_way(array, volume)).await,
             false => self.try_attach(array, volume).await,
@@ -181,12 +197,20 @@ impl Arrays {
         attached
     }
 
-    pub(super) async fn try_attach(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn try_attach(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         self.check_returned(array, volume).await.map_err(|error| {
-            Error::new(error.kind, format!("'{}' cannot be served: {}", volume.name(), error.message))
+            Error::new(
+                error.kind,
+                format!("'{}' cannot be served: {}", volume.name(), error.message),
+            )
         })?;
         if !self.freshen_journal(array, volume).await {
-            let sentence = format!("'{}' cannot be served: its journal cannot be created", volume.name());
+            let sentence =
+                format!("'{}' cannot be served: its journal cannot be created", volume.name());
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         // It is recorded in the label by now.
@@ -201,7 +225,8 @@ impl Arrays {
         for (slot, (member, _)) in with.filter(|(_, (_, source))| source.is_some()) {
             member.replacement.iter().for_each(|filled| volume.note_replacement(slot, filled.uuid));
         }
-        let told = self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
+        let told =
+            self.tell_shards(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         if let Err(why) = told {
             self.withdraw_one(array, volume).await;
             let sentence = format!("'{}' cannot be served: {why}", volume.name());
@@ -229,7 +254,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When a shard cannot serve it; then none does.
-    pub(crate) async fn offer_anew(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(crate) async fn offer_anew(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let _turn = array.starting.take(1).await;
         // A part of a reshaping volume is always hidden, whichever of its tasks has ended.
         let is_right = volume.is_hidden() == (self.hides)(volume.uuid()) || label_is_part(volume);

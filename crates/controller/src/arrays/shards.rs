@@ -67,7 +67,9 @@ impl Arrays {
     pub(super) async fn absorb(&self, volume: &Volume, absorb: Absorb, place: u32) -> Result<()> {
         let failed = |why| Error::new(ErrorKind::Failed, why);
         let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
-        self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done)).await.map_err(failed)
+        self.tell_shards(|done| ShardMessage::SetAbsorb(id, absorb, place, done))
+            .await
+            .map_err(failed)
     }
 
     /// Ends write-back on every shard, and destages. A shard that has ended it before confirms the
@@ -86,7 +88,11 @@ impl Arrays {
     ///
     /// # Errors
     /// The error of the first shard that failed.
-    pub(crate) async fn apply(&self, id: VolumeId, change: &Change) -> std::result::Result<(), String> {
+    pub(crate) async fn apply(
+        &self,
+        id: VolumeId,
+        change: &Change,
+    ) -> std::result::Result<(), String> {
         answers(self.send_change(id, change, None)).await
     }
 

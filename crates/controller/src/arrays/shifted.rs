@@ -49,7 +49,9 @@ impl Drive for Shifted {
     fn start(&self, request: IoRequest, completion: Completion) {
         let there = |range: ByteRange| ByteRange::new(range.start + self.by, range.len);
         let request = match request {
-            IoRequest::Read { offset, buffers } => IoRequest::Read { offset: offset + self.by, buffers },
+            IoRequest::Read { offset, buffers } => {
+                IoRequest::Read { offset: offset + self.by, buffers }
+            }
             IoRequest::Write { offset, slices, durability } => {
                 IoRequest::Write { offset: offset + self.by, slices, durability }
             }

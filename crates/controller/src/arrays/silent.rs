@@ -51,7 +51,9 @@ impl OwnWrites {
 
 impl Overseer for OwnWrites {
     fn changed(&self) {
-        let Some(arrays) = self.arrays.upgrade().filter(|_| !self.is_looking.replace(true)) else { return };
+        let Some(arrays) = self.arrays.upgrade().filter(|_| !self.is_looking.replace(true)) else {
+            return;
+        };
         let env = arrays.env.clone();
         env.spawn("members do not take records", async move { arrays.decide_own_writes().await });
     }
@@ -126,7 +128,8 @@ impl Arrays {
             for array in self.all() {
                 let mut overdue = array.work.written.borrow().clone();
                 overdue.retain(|(_, access)| access.is_overdue());
-                let lost = overdue.iter().fold(array.work.going.get(), |lost, (slot, _)| lost.with(*slot));
+                let lost =
+                    overdue.iter().fold(array.work.going.get(), |lost, (slot, _)| lost.with(*slot));
                 let goes_on = self.waits_no_longer.get()
                     || !array.is_running()
                     || self.env.now().since(begun) > LONGEST
@@ -222,7 +225,10 @@ mod tests {
         let mut limits = LimitsByClass::default();
         limits.set("remote.flush", Duration::from_secs(7)).expect("there is one");
         let told = |class| -> Vec<(u64, LimitSource)> {
-            limit_infos(&limits, class).into_iter().map(|limit| (limit.limit_ms, limit.from)).collect()
+            limit_infos(&limits, class)
+                .into_iter()
+                .map(|limit| (limit.limit_ms, limit.from))
+                .collect()
         };
         use LimitSource::{Default, DriveClass as OfClass, Setting};
         let local = vec![
@@ -234,8 +240,13 @@ mod tests {
         ];
         assert_eq!(told(DriveClass::Solid), local);
         assert_eq!(told(DriveClass::Rotating), local);
-        let remote =
-            [(500, OfClass), (30_000, Default), (2_000, OfClass), (7_000, Setting), (60_000, Default)];
+        let remote = [
+            (500, OfClass),
+            (30_000, Default),
+            (2_000, OfClass),
+            (7_000, Setting),
+            (60_000, Default),
+        ];
         assert_eq!(told(DriveClass::Remote), remote);
     }
 }

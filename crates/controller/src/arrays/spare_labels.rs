@@ -60,9 +60,12 @@ impl Arrays {
     pub(crate) fn describe_scope(&self, scope: &SpareScope, enclosure: Option<&str>) -> String {
         match scope {
             SpareScope::Global => "all arrays".to_owned(),
-            SpareScope::Enclosure => format!("arrays in enclosure {}", enclosure.unwrap_or("unknown")),
+            SpareScope::Enclosure => {
+                format!("arrays in enclosure {}", enclosure.unwrap_or("unknown"))
+            }
             SpareScope::Arrays(arrays) => {
-                let names: Vec<String> = arrays.iter().flat_map(|array| self.names_of(*array)).collect();
+                let names: Vec<String> =
+                    arrays.iter().flat_map(|array| self.names_of(*array)).collect();
                 format!("'{}'", names.join("', '"))
             }
         }

@@ -77,13 +77,22 @@ impl Arrays {
             VolumeState::Degraded => EventCode::VolumeStartedDegraded,
             _ => EventCode::VolumeStarted,
         };
-        self.events.report(code, &name, cause, &effect, format!("'{name}' was started: {cause}; {effect}"));
+        self.events.report(
+            code,
+            &name,
+            cause,
+            &effect,
+            format!("'{name}' was started: {cause}; {effect}"),
+        );
     }
 
     /// Whether a volume has a marked region in which data must be reconstructed from parity: for a
     /// member that is out, or that is still to be rebuilt there.
     fn needs_order(&self, array: &Array, volume: &Volume) -> bool {
-        if array.readiness(volume) == Readiness::Offline || !volume.has_parity() || volume.is_covered() {
+        if array.readiness(volume) == Readiness::Offline
+            || !volume.has_parity()
+            || volume.is_covered()
+        {
             return false;
         }
         let map = array.map.borrow();
@@ -94,7 +103,8 @@ impl Arrays {
             return marked.next().is_some();
         }
         let behind = array.behind(volume);
-        let stale: Vec<RegionSet> = behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
+        let stale: Vec<RegionSet> =
+            behind.iter().map(|drive| array.missed(drive.as_usize())).collect();
         marked.any(|region| stale.iter().any(|stale| stale.contains(RegionIndex(region))))
     }
 
@@ -131,7 +141,12 @@ impl Arrays {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn judge(&self, array: &Array, volume: &Rc<Volume>, order: StartOrder) -> Result<()> {
+    pub(crate) fn judge(
+        &self,
+        array: &Array,
+        volume: &Rc<Volume>,
+        order: StartOrder,
+    ) -> Result<()> {
         let all = array.with_parts(volume);
         // Users know the parts of a reshaping volume as that volume.
         let name = all.first().unwrap_or(volume).name();
@@ -142,27 +157,35 @@ impl Arrays {
         }
         self.check_all_is_here(array, volume)?;
         let is_other = |other: &Rc<Array>| other.uuid != array.uuid;
-        let has_name = |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
+        let has_name =
+            |other: &Rc<Array>| other.served().iter().any(|volume| volume.name() == name);
         if self.all().iter().any(|other| is_other(other) && has_name(other)) {
             return Err(Error::new(
                 ErrorKind::NameTaken,
                 format!(
-                    "there are two volumes '{name}'; rename one: run 'softroc volume rename {} NEW'",
+                    "there are two volumes '{name}'; rename one: run 'softroc volume rename {} \
+                        NEW'",
                     volume.uuid()
                 ),
             ));
         }
-        let is_open = |volume: &Volume| !order.accepts_parity(volume) && self.needs_order(array, volume);
+        let is_open =
+            |volume: &Volume| !order.accepts_parity(volume) && self.needs_order(array, volume);
         let Some(volume) = all.iter().find(|volume| is_open(volume)) else { return Ok(()) };
-        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        let marked =
+            volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         let regions = counted(marked, "region");
         let too = if order.without_missing { " --degraded" } else { "" };
         let why = match array.label().was_shut_down() {
             true => {
-                format!("and the resync of {regions} was not complete when it was shut down ({reasons}):")
+                format!(
+                    "and the resync of {regions} was not complete when it was shut down \
+                        ({reasons}):"
+                )
             }
             false => format!(
-                "and was not cleanly shut down ({reasons}): in {regions} a write may have been interrupted, and"
+                "and was not cleanly shut down ({reasons}): in {regions} a write may have been \
+                    interrupted, and"
             ),
         };
         Err(wrong(format!(
@@ -192,7 +215,8 @@ impl Arrays {
         judged?;
         self.force_as_ordered(array, volume, order);
         self.attach(array, volume).await?;
-        let marked = volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
+        let marked =
+            volume.regions().filter(|region| array.map.borrow().is_marked(*region)).count();
         self.report_started(array, volume, false, marked, order);
         Ok(())
     }
@@ -202,7 +226,11 @@ impl Arrays {
     /// # Errors
     /// As [`Arrays::replay_journals`]; or which drive has outstanding operations of an earlier
     /// attachment.
-    pub(crate) async fn replay_late(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(crate) async fn replay_late(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         for part in array.with_parts(volume) {
             self.check_returned(array, &part).await?;
         }

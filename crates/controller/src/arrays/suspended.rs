@@ -3,12 +3,12 @@
 //!
 //! # States
 //! ```text
-//!                                               it responds, and has returned all operations
-//! online ── a time limit is exceeded ──► suspended ─────────────────────────────────────► online, rebuilding
-//!   │                                      │    └── for too long, or too often ─────────► failed
+//!                                                  it responds, and has returned all operations
+//! online ── a time limit is exceeded ──► suspended ───────────────────────────► online, rebuilding
+//!   │                                      │    └── for too long, or too often ───► failed
 //!   │                              drive suspend
 //!   │                                      ▼
-//!   └──────── drive suspend ──────► suspended by an operator ── drive resume ───────────► online, rebuilding
+//!   └──────── drive suspend ──────► suspended by an operator ── drive resume ─► online, rebuilding
 //! ```
 //! `drive suspend`, under the array's metadata lock:
 //! 1. It is refused where any served volume would lose data or go offline, and while the drive is
@@ -106,7 +106,10 @@ impl Suspensions {
 
     fn count(&self, member: Uuid, now: Instant) -> usize {
         let is_recent = |time: &&Instant| now.since(**time) < MEMORY;
-        self.all.borrow().get(&member).map_or(0, |history| history.times.iter().filter(is_recent).count())
+        self.all
+            .borrow()
+            .get(&member)
+            .map_or(0, |history| history.times.iter().filter(is_recent).count())
     }
 
     /// The start of a drive's suspension: the start of the controller if it was suspended before.
@@ -129,7 +132,8 @@ pub(super) fn cause_of(error: IoErrorKind) -> Cause {
 }
 
 impl Arrays {
-    /// A drive that would be suspended fails instead if it was suspended too often within the last hour.
+    /// A drive that would be suspended fails instead if it was suspended too often within the last
+    /// hour.
     pub(super) fn judge_by_policy(&self, array: &Array, failing: &mut [Failing]) {
         let (label, now) = (array.label(), self.env.now());
         for one in failing.iter_mut().filter(|one| one.cause == Cause::Suspended) {
@@ -149,7 +153,9 @@ impl Arrays {
             let member = label.member.get(*slot).filter(|_| is_suspended);
             self.suspensions.since_start.borrow_mut().extend(member.map(|member| member.uuid));
         }
-        for Failing { slot, what, .. } in failing.iter().filter(|failing| failing.cause == Cause::Suspended) {
+        for Failing { slot, what, .. } in
+            failing.iter().filter(|failing| failing.cause == Cause::Suspended)
+        {
             if let Some(member) = label.member.get(*slot) {
                 self.suspensions.note(member.uuid, self.env.now(), what);
             }
@@ -177,7 +183,11 @@ impl Arrays {
             return Some(SuspensionInfo { by, why, fails_in_s: None });
         }
         let (by, left) = (SuspendedBy::TimeLimit, self.suspended_for_another(array, slot)?);
-        Some(SuspensionInfo { by, why: self.suspensions.why(member.uuid), fails_in_s: Some(left.as_secs()) })
+        Some(SuspensionInfo {
+            by,
+            why: self.suspensions.why(member.uuid),
+            fails_in_s: Some(left.as_secs()),
+        })
     }
 
     /// How much longer a drive that was suspended before a recent start must not be used. `None`:
@@ -185,7 +195,8 @@ impl Arrays {
     pub(crate) fn unsettled(&self, member: &Member) -> Option<Duration> {
         let has_run = self.env.now().since(self.suspensions.began);
         let is_suspended = member.is_suspended() || member.is_suspended_by_operator();
-        let was_before = is_suspended && !self.suspensions.since_start.borrow().contains(&member.uuid);
+        let was_before =
+            is_suspended && !self.suspensions.since_start.borrow().contains(&member.uuid);
         (was_before && has_run < SETTLE).then(|| SETTLE - has_run)
     }
 

@@ -36,9 +36,12 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
     let (told, out) = (&found.label, found.out().union(&found.label.out()));
     let is_stuck = |of: &&VolumeLabel| {
         let has_moved = |at: &ReshapeLabel| (at.moved_bytes, at.saved_bytes) != (0, 0);
-        let Some(reshape) = of.reshape.as_ref().filter(|at| at.begun && !has_moved(at)) else { return false };
+        let Some(reshape) = of.reshape.as_ref().filter(|at| at.begun && !has_moved(at)) else {
+            return false;
+        };
         let is_ready = |of: &VolumeLabel| readiness(told, of, &out) != Readiness::Offline;
-        let mut parts = told.volume.iter().filter(|part| [reshape.to, reshape.save].contains(&part.uuid));
+        let mut parts =
+            told.volume.iter().filter(|part| [reshape.to, reshape.save].contains(&part.uuid));
         is_ready(&alone(told, of, &out)) && !parts.all(is_ready)
     };
     let mut label = told.clone();
@@ -50,7 +53,8 @@ pub(super) fn as_understood(found: &FoundArray) -> (Label, Vec<(Uuid, Uuid)>) {
     missed_by_the_lost(&mut label, stuck);
     // A queued volume starts again; for any other the whole command is rolled back.
     let ends = |of: &VolumeLabel| {
-        let to = of.reshape.as_ref().map(|at| at.to).or(of.follows.as_ref().map(|follows| follows.to));
+        let to =
+            of.reshape.as_ref().map(|at| at.to).or(of.follows.as_ref().map(|follows| follows.to));
         to.filter(|_| stuck.follows.is_none()).map(|to| (of.uuid, to))
     };
     let ended = told.volume.iter().filter_map(ends).collect();
@@ -81,7 +85,8 @@ fn missed_by_the_lost(label: &mut Label, volume: &VolumeLabel) {
 
 /// The regions of a volume's parts.
 pub(super) fn regions_of_parts(label: &Label, volume: Uuid) -> Vec<std::ops::Range<u32>> {
-    let parts = label.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume));
+    let parts =
+        label.volume.iter().filter(|of| of.part.as_ref().is_some_and(|part| part.of == volume));
     parts.map(|of| of.first_region..of.end_region()).collect()
 }
 
@@ -111,7 +116,8 @@ pub(super) fn taken_back(next: &mut Label, volume: Uuid) {
     }
     let kept = others.map(|of| lies_on(of.members)).fold(lies_on(own), usize::max);
     next.volume.iter_mut().for_each(|of| {
-        (of.members, of.follows) = (of.members.filter(|members| usize::from(*members) < kept), None);
+        (of.members, of.follows) =
+            (of.members.filter(|members| usize::from(*members) < kept), None);
     });
     next.member.truncate(kept);
     // The label may have been read from a drive that is not a member any more.

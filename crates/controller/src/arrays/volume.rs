@@ -7,8 +7,8 @@ use crate::arrays::sectors::Sectors;
 use crate::interface::{CacheInfo, VolumeState};
 use crate::inventory::{Drive, IsQuiesced};
 use engine::{
-    CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId, VolumeMeter,
-    ring_len,
+    CacheCounters, Change, JournalOn, JournalPlace, LogDevice, RegionIndex, RegionSet, VolumeId,
+    VolumeMeter, ring_len,
 };
 use layout::Geometry;
 use ondisk::{KeptLabel, TailPlace, Uuid, VolumeLabel, slots};
@@ -420,7 +420,12 @@ impl Volume {
     }
 
     /// The same for a journal of that identity.
-    pub(super) fn journal_place_as(&self, id: Uuid, shards: usize, tail: TailPlace) -> Option<JournalPlace> {
+    pub(super) fn journal_place_as(
+        &self,
+        id: Uuid,
+        shards: usize,
+        tail: TailPlace,
+    ) -> Option<JournalPlace> {
         let journal = self.label().journal?;
         let place = match journal.log {
             None => {
@@ -429,9 +434,14 @@ impl Volume {
             }
             Some(log) => {
                 let devices = self.log_devices.borrow();
-                let devices = devices.iter().filter(|device| log.devices.contains(&device.id)).cloned();
+                let devices =
+                    devices.iter().filter(|device| log.devices.contains(&device.id)).cloned();
                 let (at, devices) = (ByteOffset(log.start_bytes), devices.collect());
-                JournalPlace { id, len: ByteCount(log.len_bytes), on: JournalOn::Devices { at, devices } }
+                JournalPlace {
+                    id,
+                    len: ByteCount(log.len_bytes),
+                    on: JournalOn::Devices { at, devices },
+                }
             }
         };
         ring_len(place.len, shards as u16).is_some().then_some(place)
@@ -465,8 +475,9 @@ mod tests {
     use units::{ByteCount, DriveCount, StripSize};
 
     fn volume(level: Level, drives: u16) -> Volume {
-        let geometry =
-            Shape::new(level, DriveCount(drives)).geometry(StripSize::KIB_64, ByteCount::MIB * 64).unwrap();
+        let geometry = Shape::new(level, DriveCount(drives))
+            .geometry(StripSize::KIB_64, ByteCount::MIB * 64)
+            .unwrap();
         let label = VolumeLabel {
             uuid: Uuid([1; 16]),
             name: "v".into(),
@@ -515,7 +526,10 @@ mod tests {
         let own = volume.own_regions(&all);
         assert_eq!(own.runs(), [[0, 1], [3, 5]]);
         assert_eq!(volume.array_regions(&own).runs(), [[10, 11], [13, 15]]);
-        assert_eq!(volume.own_regions(&RegionSet::from_runs([[0, 10], [15, 20]])), RegionSet::EMPTY);
+        assert_eq!(
+            volume.own_regions(&RegionSet::from_runs([[0, 10], [15, 20]])),
+            RegionSet::EMPTY
+        );
         assert_eq!(volume.all_regions().runs(), [[10, 15]]);
     }
 }

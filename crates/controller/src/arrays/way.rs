@@ -12,8 +12,8 @@ use crate::interface::{Coercion, Error, ErrorKind, Result};
 use engine::{Regions, Reshape};
 use layout::{Geometry, Level, Shape};
 use ondisk::{
-    BLOCK, CacheMode, DriveCache, Init, Label, PartLabel, ReadMode, ReshapeLabel, Runs, SectorFormat, Tail,
-    Uuid, VolumeLabel, WriteHole, WriteMode,
+    BLOCK, CacheMode, DriveCache, Init, Label, PartLabel, ReadMode, ReshapeLabel, Runs,
+    SectorFormat, Tail, Uuid, VolumeLabel, WriteHole, WriteMode,
 };
 use std::ops::Range;
 use units::{ByteCount, DriveCount, SectorSize};
@@ -32,8 +32,15 @@ pub(crate) const FROM: [Level; 8] = [
     Level::Raid50,
     Level::Raid60,
 ];
-pub(crate) const TO: [Level; 7] =
-    [Level::Raid0, Level::Raid5, Level::Raid5ee, Level::Raid6, Level::Raid10, Level::Raid50, Level::Raid60];
+pub(crate) const TO: [Level; 7] = [
+    Level::Raid0,
+    Level::Raid5,
+    Level::Raid5ee,
+    Level::Raid6,
+    Level::Raid10,
+    Level::Raid50,
+    Level::Raid60,
+];
 
 fn invalid(sentence: impl ToString) -> Error {
     Error::new(ErrorKind::Invalid, sentence.to_string())
@@ -86,7 +93,10 @@ impl Way {
     pub(crate) fn along(label: &Label, of: &VolumeLabel, drives: DriveCount) -> Result<Way> {
         let from = of.geometry(label.member.len()).map_err(invalid)?;
         if !FROM.contains(&of.level) || !TO.contains(&of.level) {
-            return Err(invalid(format!("{} cannot change its number of drives", of.level.title())));
+            return Err(invalid(format!(
+                "{} cannot change its number of drives",
+                of.level.title()
+            )));
         }
         let shape = shape_of(of.level, drives, (of, &from));
         shape.check().map_err(invalid)?;
@@ -95,7 +105,10 @@ impl Way {
         let capacity = ByteCount(of.capacity_bytes);
         if whole.capacity() < capacity {
             let (title, room) = (of.level.title(), whole.capacity());
-            let sentence = format!("{title} on {drives} drives has {room}, and it needs {capacity}");
+            let sentence = format!(
+                "{title} on {drives} drives has {room}, and it needs \
+                {capacity}"
+            );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
@@ -112,11 +125,16 @@ impl Way {
 
 /// The space that a volume may take on each drive of these sizes, from its start: sizes are rounded
 /// down, but not below its current size.
-pub(crate) fn room(label: &Label, of: &VolumeLabel, sizes: impl Iterator<Item = ByteCount>) -> ByteCount {
+pub(crate) fn room(
+    label: &Label,
+    of: &VolumeLabel,
+    sizes: impl Iterator<Item = ByteCount>,
+) -> ByteCount {
     let sizes: Vec<ByteCount> = sizes.collect();
     let used = sizes.iter().map(|size| Coercion::default().used_of(*size));
     let taken = ByteCount(of.data_end_bytes());
-    let end = free_end(used, label.tail).max(taken.min(free_end(sizes.iter().copied(), label.tail))).0;
+    let end =
+        free_end(used, label.tail).max(taken.min(free_end(sizes.iter().copied(), label.tail))).0;
     let end = next_start(label, of).map_or(end, |start| end.min(start));
     ByteCount(end.saturating_sub(of.data_start_bytes))
 }
@@ -129,13 +147,18 @@ fn next_start(label: &Label, of: &VolumeLabel) -> Option<u64> {
 
 /// The shape of another layout of a volume. With an unchanged level it stays as similar as
 /// possible.
-pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLabel, &Geometry)) -> Shape {
+pub(crate) fn shape_of(
+    level: Level,
+    drives: DriveCount,
+    (of, from): (&VolumeLabel, &Geometry),
+) -> Shape {
     let shape = Shape::new(level, drives);
     if level != of.level {
         return shape;
     }
     let width = (from.drives().0 / of.spans.max(1)).max(1);
-    let with = |spans: u16| Shape { spans: Some(spans), parity: of.parity, mirrors: of.mirrors, ..shape };
+    let with =
+        |spans: u16| Shape { spans: Some(spans), parity: of.parity, mirrors: of.mirrors, ..shape };
     match level {
         // As many copies as before.
         Level::Raid10 => with(drives.0 / width),
@@ -151,8 +174,13 @@ pub(crate) fn shape_of(level: Level, drives: DriveCount, (of, from): (&VolumeLab
 
 /// The place of a layout's saved windows, from the beginning of the journals' space, and its
 /// layout.
-pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) -> Result<(u64, Geometry)> {
-    let taken = label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
+pub(crate) fn save_place(
+    label: &Label,
+    from: &Geometry,
+    geometry: &Geometry,
+) -> Result<(u64, Geometry)> {
+    let taken =
+        label.volume.iter().flat_map(VolumeLabel::in_journals).map(|(start, end)| start..end);
     let gap = extents::longest(&extents::gaps(taken.collect(), Tail::JOURNALS.0)).unwrap_or(0..0);
     let row = geometry.strip().bytes().0 * u64::from(geometry.rows_per_stripe());
     let least = Reshape::least_save(&engine::served(from), &engine::served(geometry)).0;
@@ -163,7 +191,13 @@ pub(crate) fn save_place(label: &Label, from: &Geometry, geometry: &Geometry) ->
     if save_at + save.member_size().0 > gap.end {
         let journal = label.volume.iter().find(|of| of.journal.is_some());
         let give_up = journal
-            .map(|of| format!("first run 'softroc volume set {} --write-hole resync', or ", of.name))
+            .map(|of| {
+                format!(
+                    "first run 'softroc volume set {} --write-hole resync', or \
+                ",
+                    of.name
+                )
+            })
             .unwrap_or_default();
         return Err(invalid(format!(
             "the label area has too little space besides the journals to save a row of {} of each \
@@ -199,7 +233,8 @@ impl Arrays {
         if next.slot().is_none() {
             next.drive = next.member.first().map_or(next.drive, |member| member.uuid);
         }
-        let save = VolumeLabel { data_start_bytes: way.save_at, ..self.part_of(of, way, true, &next)? };
+        let save =
+            VolumeLabel { data_start_bytes: way.save_at, ..self.part_of(of, way, true, &next)? };
         next.volume.push(save.clone());
         let to = VolumeLabel {
             uuid: to,
@@ -212,7 +247,8 @@ impl Arrays {
             sector_format: of.sector_format,
             ..self.part_of(of, way, false, &next)?
         };
-        let asked = of.level.has_parity().then_some(of.write_hole).filter(|_| to.level.has_parity());
+        let asked =
+            of.level.has_parity().then_some(of.write_hole).filter(|_| to.level.has_parity());
         // There is no other reason for a refusal.
         let to = journal::with_write_hole(to, asked, Some(&next)).map_err(|_| {
             invalid(format!(
@@ -232,7 +268,13 @@ impl Arrays {
     }
 
     /// One of the parts of a reshaping volume, with free regions.
-    fn part_of(&self, of: &VolumeLabel, way: &Way, saves: bool, next: &Label) -> Result<VolumeLabel> {
+    fn part_of(
+        &self,
+        of: &VolumeLabel,
+        way: &Way,
+        saves: bool,
+        next: &Label,
+    ) -> Result<VolumeLabel> {
         let (geometry, suffix) = if saves { (&way.save, "save") } else { (&way.geometry, "new") };
         let count = Regions::of(geometry).count;
         let first = extents::free_regions(Some(next), count).ok_or_else(|| {
@@ -245,7 +287,12 @@ impl Arrays {
 
     /// The label of a new volume that fills its geometry from the drives' first byte on, whatever
     /// the drives' content.
-    pub(crate) fn label_of(&self, name: String, geometry: &Geometry, regions: Range<u32>) -> VolumeLabel {
+    pub(crate) fn label_of(
+        &self,
+        name: String,
+        geometry: &Geometry,
+        regions: Range<u32>,
+    ) -> VolumeLabel {
         VolumeLabel {
             uuid: self.new_uuid(),
             name,

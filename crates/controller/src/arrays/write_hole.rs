@@ -26,6 +26,31 @@ use ondisk::{VolumeLabel, WriteHole};
 use std::rc::Rc;
 use units::ByteCount;
 
+/// What an operator's change of the policy means, and its effect.
+fn changed(volume: &Volume, asked: WriteHole) -> (String, &'static str) {
+    let name = volume.name();
+    match asked {
+        WriteHole::Journal if volume.is_covered() => (
+            format!("'{name}' has a journal now: a crash is repaired from it"),
+            "it starts by itself after a crash",
+        ),
+        WriteHole::Journal => (
+            format!(
+                "'{name}' has a journal now, which is used when the resync of '{name}' is \
+                    complete"
+            ),
+            "after the resync, it starts by itself after a crash",
+        ),
+        WriteHole::Resync => (
+            format!(
+                "'{name}' has no journal any more: after a crash, regions with interrupted \
+                writes are resynced"
+            ),
+            "writes are faster; an operator has to start it if it is degraded when it crashes",
+        ),
+    }
+}
+
 impl Arrays {
     /// `volume set --write-hole`. Returns notes for the operator.
     ///
@@ -41,18 +66,23 @@ impl Arrays {
         let wrong = |sentence: String| Err(Error::new(ErrorKind::WrongState, sentence));
         if !volume.has_parity() {
             let level = volume.label().level;
-            let sentence = format!("'{name}' is {level}, which has no parity and therefore no write hole");
+            let sentence =
+                format!("'{name}' is {level}, which has no parity and therefore no write hole");
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let _starting = array.starting_turn().await;
         if !volume.is_served() {
-            return wrong(format!("'{name}' is not started; first run 'softroc volume start {name}'"));
+            return wrong(format!(
+                "'{name}' is not started; first run 'softroc volume start {name}'"
+            ));
         }
         self.check_can_record(array, &name)?;
         let is_kept = volume.journal_place(self.shards.len(), array.label().tail).is_some();
         let is_so = match asked {
             WriteHole::Journal => volume.label().write_hole == asked && is_kept,
-            WriteHole::Resync => volume.label().write_hole == asked && volume.label().journal.is_none(),
+            WriteHole::Resync => {
+                volume.label().write_hole == asked && volume.label().journal.is_none()
+            }
         };
         if is_so {
             return Ok(Vec::new());
@@ -65,24 +95,14 @@ impl Arrays {
             }
             WriteHole::Resync => self.end_journal(array, volume).await?,
         }
-        let (text, effect) = match asked {
-            WriteHole::Journal if volume.is_covered() => (
-                format!("'{name}' has a journal now: a crash is repaired from it"),
-                "it starts by itself after a crash",
-            ),
-            WriteHole::Journal => (
-                format!("'{name}' has a journal now, which is used when the resync of '{name}' is complete"),
-                "after the resync, it starts by itself after a crash",
-            ),
-            WriteHole::Resync => (
-                format!(
-                    "'{name}' has no journal any more: after a crash, regions with interrupted \
-                    writes are resynced"
-                ),
-                "writes are faster; an operator has to start it if it is degraded when it crashes",
-            ),
-        };
-        self.events.report(EventCode::VolumeWriteHole, &name, "an operator changed it", effect, text.clone());
+        let (text, effect) = changed(volume, asked);
+        self.events.report(
+            EventCode::VolumeWriteHole,
+            &name,
+            "an operator changed it",
+            effect,
+            text.clone(),
+        );
         Ok(vec![text])
     }
 
@@ -103,7 +123,8 @@ impl Arrays {
             let mut next = array.label();
             // Its journal is too small for its shards, or was not taken up: another one replaces
             // it.
-            let without = VolumeLabel { write_hole: WriteHole::Resync, journal: None, ..volume.label() };
+            let without =
+                VolumeLabel { write_hole: WriteHole::Resync, journal: None, ..volume.label() };
             set_label(&mut next, &without);
             let with = with_write_hole(without, Some(WriteHole::Journal), Some(&next));
             let mut with = with.map_err(|_| no_room(array, &name))?;
@@ -136,7 +157,8 @@ impl Arrays {
         let name = volume.name();
         self.end_data_log(array, volume).await?;
         self.silence_journal(array, volume).await?;
-        let gone = |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
+        let gone =
+            |label: &mut VolumeLabel| (label.journal, label.write_hole) = (None, WriteHole::Resync);
         self.relabel(array, volume, gone).await.map_err(|_| not_recorded(&name))?;
         self.free_on_log(volume.uuid()).await;
         Ok(())
@@ -146,7 +168,11 @@ impl Arrays {
     ///
     /// # Errors
     /// When it stays where it was, or the volume has none meanwhile.
-    pub(super) async fn move_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn move_journal(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         let _starting = array.starting_turn().await;
         if !volume.is_served() || volume.label().journal.is_none() {
             return Ok(());
@@ -160,10 +186,15 @@ impl Arrays {
     }
 
     /// Records that a journal does not cover all writes, and invalidates its records.
-    async fn silence_journal(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    async fn silence_journal(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         // From now on no task makes it cover all writes again.
         volume.journal_id.set(None);
-        let untold = |label: &mut VolumeLabel| label.journal.iter_mut().for_each(|of| of.tells_all = false);
+        let untold =
+            |label: &mut VolumeLabel| label.journal.iter_mut().for_each(|of| of.tells_all = false);
         self.relabel(array, volume, untold).await?;
         self.give_journal(volume, None).await
     }
@@ -186,12 +217,15 @@ impl Arrays {
         let name = volume.name();
         let failed = |why: String| {
             let sentence = format!(
-                "the journal of '{name}' could not be changed ({why}); run 'softroc volume show {name}' and try again"
+                "the journal of '{name}' could not be changed ({why}); run 'softroc volume show \
+                    {name}' and try again"
             );
             Error::new(ErrorKind::Failed, sentence)
         };
         let id = volume.id().ok_or_else(|| failed("it is not served any more".to_owned()))?;
-        self.tell_shards(|done| ShardMessage::SetJournal(id, place.clone(), done)).await.map_err(failed)
+        self.tell_shards(|done| ShardMessage::SetJournal(id, place.clone(), done))
+            .await
+            .map_err(failed)
     }
 }
 
@@ -200,7 +234,8 @@ fn set_label(of: &mut ondisk::Label, label: &VolumeLabel) {
 }
 
 fn no_room(array: &Array, name: &str) -> Error {
-    let others = array.label().volume.iter().filter(|of| of.journal.is_some() && of.name != name).count();
+    let others =
+        array.label().volume.iter().filter(|of| of.journal.is_some() && of.name != name).count();
     let sentence = format!(
         "there is no space for a journal of '{name}': {} of the array have one; first disable one, \
         such as with 'softroc volume set NAME --write-hole resync'",

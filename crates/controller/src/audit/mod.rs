@@ -274,8 +274,9 @@ impl Audit {
                 };
                 let Open(mut entry) = self.open(given);
                 (entry.outcome, entry.count) = (AuditOutcome::Done, lost);
-                entry.why =
-                    Some("too many records waited while the state folder was not writable".to_owned());
+                entry.why = Some(
+                    "too many records waited while the state folder was not writable".to_owned(),
+                );
                 self.record(&entry);
             }
         }

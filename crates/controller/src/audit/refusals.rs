@@ -113,7 +113,10 @@ mod tests {
         let ended = refusals.end_of_day(DAY_S);
         assert_eq!(ended.iter().map(|entry| entry.count).collect::<Vec<u64>>(), [100_000]);
         let given = given("10.0.0.1:1", "sign-in");
-        assert!(refusals.count(&given, DAY_S, || entry(&given)).1, "it is recorded again the next day");
+        assert!(
+            refusals.count(&given, DAY_S, || entry(&given)).1,
+            "it is recorded again the next day"
+        );
     }
 
     #[test]

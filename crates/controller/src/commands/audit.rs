@@ -25,7 +25,12 @@ impl Unanswered {
 
 impl Commands {
     /// Accepts a command.
-    pub(super) fn asked(&self, command: &Command, by: Option<&Caller>, answer: Answer) -> Unanswered {
+    pub(super) fn asked(
+        &self,
+        command: &Command,
+        by: Option<&Caller>,
+        answer: Answer,
+    ) -> Unanswered {
         let order = (!command.only_looks()).then(|| {
             let given = order_of(command, by);
             let open = self.audit.open(given.clone());
@@ -77,7 +82,8 @@ impl Commands {
         let OrderGiven { by: Some(caller), order, subject, fields } = given else { return };
         let text = format!("{caller} ran '{order}': {fields}");
         let cause = format!("{caller} requested it");
-        let tell = || self.events.report(EventCode::ControllerCommand, subject, &cause, order, text);
+        let tell =
+            || self.events.report(EventCode::ControllerCommand, subject, &cause, order, text);
         self.events.doing(Some(caller), tell);
     }
 
@@ -88,7 +94,13 @@ impl Commands {
             match note {
                 Note::Occurrence(one) => {
                     let report = || {
-                        self.events.report(one.code, &one.subject, &one.cause, &one.effect, one.text);
+                        self.events.report(
+                            one.code,
+                            &one.subject,
+                            &one.cause,
+                            &one.effect,
+                            one.text,
+                        );
                     };
                     match &one.by {
                         Some(by) => self.events.doing(Some(by), report).0,

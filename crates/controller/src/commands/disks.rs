@@ -7,8 +7,8 @@ use crate::arrays::array::Array;
 use crate::arrays::sectors;
 use crate::arrays::volume::Volume;
 use crate::interface::{
-    AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply, Result,
-    SetPolicy,
+    AttachPolicy, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskVolume, Error, ErrorKind, Reply,
+    Result, SetPolicy,
 };
 use ondisk::Uuid;
 use platform::mailbox;
@@ -143,7 +143,12 @@ impl Commands {
     }
 
     /// `attach`.
-    pub(super) async fn attach(&self, volume: &str, read_only: bool, by: DiskKind) -> Result<Reply> {
+    pub(super) async fn attach(
+        &self,
+        volume: &str,
+        read_only: bool,
+        by: DiskKind,
+    ) -> Result<Reply> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let name = volume.name();
         let Some(wish) = self.disk_volume(&array, &volume).filter(|_| !volume.is_hidden()) else {
@@ -180,7 +185,9 @@ impl Commands {
         let Some(disk) = self.attached.named(name) else {
             let sentence = match self.arrays.find_volume(name) {
                 Ok((_, volume)) => format!("'{}' is not attached", volume.name()),
-                Err(_) => format!("there is no attached volume '{name}'; 'softroc attach --list' lists them"),
+                Err(_) => format!(
+                    "there is no attached volume '{name}'; 'softroc attach --list' lists them"
+                ),
             };
             return Err(Error::new(ErrorKind::NotFound, sentence));
         };
@@ -189,7 +196,8 @@ impl Commands {
         let again = match disk.uuid.parse().map(|uuid: Uuid| self.policies.attach_of(uuid)) {
             Ok(AttachPolicy::Off) | Err(_) => None,
             Ok(_) => Some(format!(
-                "it is attached again when the controller starts; to change that, run 'softroc volume set {} --attach off'",
+                "it is attached again when the controller starts; to change that, run 'softroc \
+                    volume set {} --attach off'",
                 disk.volume.as_deref().unwrap_or(&disk.uuid)
             )),
         };

@@ -20,10 +20,9 @@ fn invalid(sentence: impl ToString) -> Error {
 impl Commands {
     pub(super) fn explain(&self, request: &Explain) -> Result<Reply> {
         if request.operation == CACHE {
-            let name = request
-                .volume
-                .as_deref()
-                .ok_or_else(|| invalid("the cache is explained for a volume; name it with --volume NAME"))?;
+            let name = request.volume.as_deref().ok_or_else(|| {
+                invalid("the cache is explained for a volume; name it with --volume NAME")
+            })?;
             return Ok(explain_cache(&self.arrays.find_volume(name)?.1));
         }
         let kind: RequestKind = request.operation.parse().map_err(invalid)?;
@@ -61,7 +60,8 @@ impl Commands {
         }
         // Evaluated per stripe: a drive under rebuild is current in some regions and stale in
         // others.
-        let health = |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
+        let health =
+            |stripe| failed.iter().fold(state.planned_health(&regions, stripe), Health::without);
         let journal = terms.as_ref().map(|terms| terms.told(&regions, &state, &failed));
         let journal = journal.as_ref().map(|journal| journal as &dyn plan::Journal);
         let is_initialised = |stripe| state.is_stripe_initialised(&regions, stripe);
@@ -105,7 +105,8 @@ fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
 fn parameters(request: &Explain) -> Result<Geometry> {
     /// The assumed size of drives if none was given: it covers every possible address.
     const MEMBER: ByteCount = ByteCount(1 << 50);
-    let level = request.level.as_deref().ok_or_else(|| invalid("explain needs a level or a volume"))?;
+    let level =
+        request.level.as_deref().ok_or_else(|| invalid("explain needs a level or a volume"))?;
     let level: Level = level.parse().map_err(invalid)?;
     let drives = request.drives.ok_or_else(|| invalid("explain needs the number of drives"))?;
     let strip = match request.strip_bytes {

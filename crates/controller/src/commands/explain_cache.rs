@@ -15,7 +15,9 @@ pub(super) fn explain_cache(volume: &Volume) -> Reply {
         reads.map_or_else(Default::default, |reads| (reads.ahead.value, reads.kept.value));
     let served = match volume.is_served() {
         true => String::new(),
-        false => " It is not served: its dirty data stays in the cache until it is started.".to_owned(),
+        false => {
+            " It is not served: its dirty data stays in the cache until it is started.".to_owned()
+        }
     };
     let text = format!(
         "'{name}' is {}, {}, {}.{served}\n\nWrites: {}\n\nReads: {}\n",
@@ -49,7 +51,9 @@ fn writes(mode: WriteMode, cache: &CacheInfo) -> String {
             return format!("nothing is dirty; {answered}.");
         }
         (_, ByteCount::ZERO) => format!("nothing is dirty; {answered}."),
-        _ => format!("{dirty} is dirty: it is acknowledged, and not on the drives yet; {answered}."),
+        _ => {
+            format!("{dirty} is dirty: it is acknowledged, and not on the drives yet; {answered}.")
+        }
     };
     if !dirty.is_zero() {
         text += "\n  It is destaged when it is five seconds old, when the cache is more than 40 % \
@@ -60,7 +64,9 @@ fn writes(mode: WriteMode, cache: &CacheInfo) -> String {
             "\n  A flush is acknowledged at once: a power cut loses dirty data."
         }
         (_, true) => "\n  A flush is acknowledged when dirty data is on the log devices.",
-        (_, false) => "\n  A flush destages dirty data, and is acknowledged when the drives have it.",
+        (_, false) => {
+            "\n  A flush destages dirty data, and is acknowledged when the drives have it."
+        }
     };
     if cache.pinned_bytes > 0 {
         text += &format!(
@@ -69,7 +75,8 @@ fn writes(mode: WriteMode, cache: &CacheInfo) -> String {
             ByteCount(cache.pinned_bytes)
         );
     }
-    let (absorbed, destages) = (counted(cache.absorbed, "write"), counted(cache.destages, "destage"));
+    let (absorbed, destages) =
+        (counted(cache.absorbed, "write"), counted(cache.destages, "destage"));
     text + &format!("\n  Since its start: {absorbed} into the cache, {destages}.")
 }
 
@@ -84,7 +91,8 @@ fn kept(read_mode: ReadMode, cache_mode: CacheMode, cache: &CacheInfo) -> String
             format!("{clean} was read ahead and not read yet. It is evicted after its first read.")
         }
         CacheMode::Direct => {
-            "no clean data is cached; the next one goes to the drives, unless its data is dirty.".to_owned()
+            "no clean data is cached; the next one goes to the drives, unless its data is dirty."
+                .to_owned()
         }
     };
     if read_mode == ReadMode::ReadAhead {

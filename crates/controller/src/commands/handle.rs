@@ -158,7 +158,9 @@ impl ControllerHandle {
 
     /// Sends an event to the controller, from any thread.
     pub fn note(&self, occurrence: Occurrence) {
-        if let Err(mailbox::Full(Note::Occurrence(lost))) = self.notes.send(Note::Occurrence(occurrence)) {
+        if let Err(mailbox::Full(Note::Occurrence(lost))) =
+            self.notes.send(Note::Occurrence(occurrence))
+        {
             tracing::error!("an event was dropped, since too many are waiting: {}", lost.text);
         }
     }
@@ -185,7 +187,9 @@ impl ControllerHandle {
                 "the order '{}' is not recorded: the controller is busy, or has stopped",
                 given.order
             );
-            answer(Some("this order is not recorded: the controller is busy, or has stopped".to_owned()));
+            answer(Some(
+                "this order is not recorded: the controller is busy, or has stopped".to_owned(),
+            ));
         }
     }
 
@@ -206,14 +210,20 @@ impl ControllerHandle {
     ///
     /// # Errors
     /// Those of the command.
-    pub async fn command_as(&self, env: &Env, caller: Option<Caller>, command: Command) -> Result<Reply> {
+    pub async fn command_as(
+        &self,
+        env: &Env,
+        caller: Option<Caller>,
+        command: Command,
+    ) -> Result<Reply> {
         let (sender, mut reply) = mailbox::mailbox(env, 1);
         self.ask_as(caller, command, move |result| {
             if sender.send(result).is_err() {
                 tracing::debug!("the caller no longer waits for the reply to a command");
             }
         });
-        let gone = || Err(Error::new(ErrorKind::Stopping, "the controller has stopped; start it again"));
+        let gone =
+            || Err(Error::new(ErrorKind::Stopping, "the controller has stopped; start it again"));
         reply.receive().await.unwrap_or_else(gone)
     }
 }

@@ -9,14 +9,14 @@ use crate::arrays::unbegun::own_members;
 use crate::arrays::volume::Volume;
 use crate::commands::Commands;
 use crate::interface::{
-    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Preset, Progress, Reply, Result,
-    Settings, VolumeInfo, VolumeState, modes,
+    CacheInfo, ControllerInfo, DriveInfo, DriveState, FailureInfo, Policy, Preset, Progress, Reply,
+    Result, Settings, VolumeInfo, VolumeState, modes,
 };
 use crate::inventory::Drive;
 use crate::lifecycle::{foreign_member, refuse_failed};
 use crate::tasks::About;
 use layout::Level;
-use ondisk::{CacheMode, TailPlace, WriteMode};
+use ondisk::{CacheMode, TailPlace, VolumeLabel, WriteMode};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use units::{ByteCount, StripSize};
@@ -26,7 +26,9 @@ impl Commands {
         let arrays = self.arrays.all();
         let states: Vec<VolumeState> = arrays
             .iter()
-            .flat_map(|array| array.known_volumes().into_iter().map(|volume| array.current_state(&volume)))
+            .flat_map(|array| {
+                array.known_volumes().into_iter().map(|volume| array.current_state(&volume))
+            })
             .collect();
         let count = |state| states.iter().filter(|other| **other == state).count() as u32;
         let (cache_size, cache_reserved) = self.arrays.cache_sizes();
@@ -95,7 +97,8 @@ impl Commands {
             Some(format!("{how}; regions left: {}", array.to_rebuild(slot).len()))
         });
         let reason = rebuilt.or(reason);
-        let failure = member.and_then(|member| label.failed.iter().find(|of| of.uuid == member.uuid));
+        let failure =
+            member.and_then(|member| label.failed.iter().find(|of| of.uuid == member.uuid));
         let failure = failure.filter(|_| state == DriveState::Failed).map(FailureInfo::of);
         let since = failure.as_ref().map(|failure| units::utc(failure.at_unix_s));
         let reason = match (reason, since) {
@@ -226,7 +229,10 @@ impl Commands {
     /// `drive show`: with the drive's I/O counters.
     pub(super) fn show_drive(&self, drive: &str) -> Result<Reply> {
         let drive = self.arrays.find_drive(drive)?;
-        let info = DriveInfo { work: Some(Box::new(self.work_of_drive(&drive))), ..self.drive_info(&drive) };
+        let info = DriveInfo {
+            work: Some(Box::new(self.work_of_drive(&drive))),
+            ..self.drive_info(&drive)
+        };
         Ok(Reply::Drive { drive: Box::new(info), notes: Vec::new(), costs: Vec::new() })
     }
 
@@ -272,13 +278,9 @@ impl Commands {
         let mut drives = self.member_infos(array);
         drives.truncate(own_members(&of_array).min(array.wanted_members()));
         let left = state.serves().then(|| array.tolerance(volume).more());
-        let (may_lose, may_lose_at_most) = left.map_or((0, 0), |more| (more.at_least.0, more.at_most.0));
-        let arrangement =
-            label.parity.map(|parity| parity.name()).or(label.mirrors.map(|mirrors| mirrors.name()));
+        let (may_lose, may_lose_at_most) =
+            left.map_or((0, 0), |more| (more.at_least.0, more.at_most.0));
         let parts: Vec<Rc<Volume>> = array.together_with(volume).into_iter().skip(1).collect();
-        let of_parts = parts.iter().flat_map(|part| part.label().punctured);
-        let lost: Vec<[u64; 2]> =
-            label.punctured.iter().cloned().chain(of_parts).flat_map(|punctured| punctured.bytes).collect();
         let dirty = array.marked_of(volume);
         let (cache, sectors) = (self.cache_info(volume), sectors::host_sectors(array, volume));
         self.volume_with_revision(VolumeInfo {
@@ -294,7 +296,7 @@ impl Commands {
             spans: label.spans,
             copies: label.copies,
             strip_bytes: label.strip_bytes,
-            arrangement: arrangement.map(str::to_owned),
+            arrangement: arrangement(&label),
             sector_bytes: sectors.logical.bytes().0,
             physical_sector_bytes: sectors.physical.bytes().0,
             capacity_bytes: array.usable_bytes(volume),
@@ -306,9 +308,10 @@ impl Commands {
             may_lose,
             may_lose_at_most,
             reshape: crate::lifecycle::info_on_its_way(array, volume).map(Box::new),
-            lost_bytes: lost.iter().map(|run| run[1] - run[0]).sum(),
+            lost_bytes: lost_bytes(&label, &parts),
             drives,
-            resync: progress(array, volume).or_else(|| parts.iter().find_map(|part| progress(array, part))),
+            resync: progress(array, volume)
+                .or_else(|| parts.iter().find_map(|part| progress(array, part))),
             initialisation: initialisation(array, volume),
             dirty_regions: u32::try_from(dirty).unwrap_or(u32::MAX),
             policies: self.policies_of(array, volume, label.created_unix_s),
@@ -317,7 +320,10 @@ impl Commands {
             disk: self.attached.of(&volume.uuid().to_string()),
             generation: of_array.generation,
             created_unix_s: label.created_unix_s,
-            last_seen_unix_s: array.is_missing().then(|| self.inventory.last_seen(array.uuid)).flatten(),
+            last_seen_unix_s: array
+                .is_missing()
+                .then(|| self.inventory.last_seen(array.uuid))
+                .flatten(),
             number: self.inventory.volume_number(volume.uuid()),
             group: self.inventory.group_number(array.uuid),
             provisional: self.inventory.has_provisional_numbers(),
@@ -325,6 +331,19 @@ impl Commands {
             array_revision: 0,
         })
     }
+}
+
+/// The name of the layout of parity or copies.
+fn arrangement(label: &VolumeLabel) -> Option<String> {
+    let parity = label.parity.map(|parity| parity.name());
+    parity.or(label.mirrors.map(|mirrors| mirrors.name())).map(str::to_owned)
+}
+
+/// The punctured bytes of a volume and of its `parts` by other layouts.
+fn lost_bytes(label: &VolumeLabel, parts: &[Rc<Volume>]) -> u64 {
+    let of_parts = parts.iter().flat_map(|part| part.label().punctured);
+    let punctured = label.punctured.iter().cloned().chain(of_parts);
+    punctured.flat_map(|punctured| punctured.bytes).map(|run: [u64; 2]| run[1] - run[0]).sum()
 }
 
 /// Dirty data that cannot be destaged to the drives: a sentence.
@@ -354,7 +373,12 @@ fn free_bytes(label: &ondisk::Label, drives: &[DriveInfo]) -> u64 {
     extents::longest(&gaps).map_or(0, |gap| gap.end - gap.start)
 }
 
-fn reasons(array: &Array, volume: &Volume, state: VolumeState, drives: &[DriveInfo]) -> Vec<String> {
+fn reasons(
+    array: &Array,
+    volume: &Volume,
+    state: VolumeState,
+    drives: &[DriveInfo],
+) -> Vec<String> {
     let name = volume.name();
     if !array.is_running() {
         let mut reasons = array.reasons();
@@ -450,7 +474,9 @@ fn write_mode(volume: &Volume, since_unix_s: u64) -> Policy {
 /// Why no log device stores the flushed data of a volume.
 fn without_log(volume: &Volume) -> &'static str {
     match volume.has_parity() {
-        true if volume.is_served() => "there is no log device for it; 'softroc log add' creates one",
+        true if volume.is_served() => {
+            "there is no log device for it; 'softroc log add' creates one"
+        }
         true => "it is not started",
         false => "levels without parity do not use a log device",
     }
@@ -458,9 +484,11 @@ fn without_log(volume: &Volume) -> &'static str {
 
 /// The FastPath policy: the requests that use FastPath, and why others do not.
 fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
-    let writes_back = volume.mode_in_effect().is_some_and(|now| now.mode != WriteMode::WriteThrough);
+    let writes_back =
+        volume.mode_in_effect().is_some_and(|now| now.mode != WriteMode::WriteThrough);
     let is_offline = !volume.is_served() || array.current_state(volume) == VolumeState::Offline;
-    let is_well = array.current_state(volume) == VolumeState::Optimal && array.unsynced_of(volume) == 0;
+    let is_well =
+        array.current_state(volume) == VolumeState::Optimal && array.unsynced_of(volume) == 0;
     let is_kept = volume.reads().is_some_and(|reads| reads.kept.value == CacheMode::Cached);
     let may_write = !writes_back && !volume.has_parity() && is_well;
     let (current, reason) = match () {
@@ -485,9 +513,10 @@ fn fast_path(array: &Array, volume: &Volume, since_unix_s: u64) -> Policy {
             "requests within one strip go directly from the host's shard to the drives; writes go \
             through the stripe's owner shard",
         ),
-        () => {
-            ("reads and writes", "requests within one strip go directly from the host's shard to the drives")
-        }
+        () => (
+            "reads and writes",
+            "requests within one strip go directly from the host's shard to the drives",
+        ),
     };
     let text = |text: &str| text.to_owned();
     Policy {
@@ -507,9 +536,10 @@ fn preset_and_drives(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<P
     let preset = Preset::of(Settings { read_mode, write_mode, cache_mode, drive_cache });
     let (name, meaning) = match preset {
         Some(preset) => (preset.name(), preset.meaning()),
-        None => {
-            ("none", "the settings below match no preset; 'softroc volume set --preset' sets them together")
-        }
+        None => (
+            "none",
+            "the settings below match no preset; 'softroc volume set --preset' sets them together",
+        ),
     };
     let drives = drive_caches(array, volume);
     let policy = |name: &str, configured: &str, current: &str, reason: String| {
@@ -529,12 +559,14 @@ fn reads(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let ahead = ahead.unwrap_or(InForce { value: label.read_mode, why: None, since_unix_s });
     let kept = kept.unwrap_or(InForce { value: label.cache_mode, why: None, since_unix_s });
     let policy =
-        |name: &str, configured: &str, current: &str, meaning: &str, why: Option<String>, since| Policy {
-            name: name.to_owned(),
-            configured: configured.to_owned(),
-            current: current.to_owned(),
-            reason: why.map_or(meaning.to_owned(), |why| format!("{meaning}: {why}")),
-            since_unix_s: since,
+        |name: &str, configured: &str, current: &str, meaning: &str, why: Option<String>, since| {
+            Policy {
+                name: name.to_owned(),
+                configured: configured.to_owned(),
+                current: current.to_owned(),
+                reason: why.map_or(meaning.to_owned(), |why| format!("{meaning}: {why}")),
+                since_unix_s: since,
+            }
         };
     let meaning = (modes::of_reads(ahead.value), modes::of_kept(kept.value));
     vec![
@@ -557,15 +589,61 @@ fn reads(volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     ]
 }
 
-/// Policies that are effective as configured, with their meaning.
-fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
-    let policy = |name: &str, value: &str, reason: &str| Policy {
-        name: name.to_owned(),
-        configured: value.to_owned(),
-        current: value.to_owned(),
+/// The write-hole policy of a redundant volume.
+fn write_hole(volume: &Volume, since_unix_s: u64) -> Policy {
+    let label = volume.label();
+    let keeps = label.write_hole == ondisk::WriteHole::Journal;
+    let on_log = label.journal.as_ref().is_some_and(|journal| journal.log.is_some());
+    let (current, reason) = if keeps && volume.is_covered() && on_log {
+        (
+            "journal",
+            "writes go to a journal on the log first and are finished from it after a crash; \
+            the volume starts by itself, even if it is degraded; 'softroc log list' shows the \
+            log",
+        )
+    } else if keeps && volume.is_covered() {
+        (
+            "journal",
+            "writes go to a journal on the drives first and are finished from it after a \
+            crash; the volume starts by itself, even if it is degraded",
+        )
+    } else if keeps && label.journal.is_none() {
+        (
+            "resync",
+            "the array has no space for another journal: after a crash, marked regions are \
+            resynced; if the volume is degraded as well, an operator must start it",
+        )
+    } else if keeps {
+        (
+            "resync",
+            "the journal is used when the resync, which runs automatically, is complete; or it \
+            is too small for this number of shards",
+        )
+    } else if volume.has_parity() {
+        (
+            "resync",
+            "after a crash, marked regions are resynced; if the volume is degraded as well, an \
+            operator must start it",
+        )
+    } else {
+        (
+            "resync",
+            "after a crash, marked regions are resynced; until then they are read from one \
+                copy",
+        )
+    };
+    let configured = if keeps { "journal" } else { "resync" };
+    Policy {
+        name: "write-hole".to_owned(),
+        configured: configured.to_owned(),
+        current: current.to_owned(),
         reason: reason.to_owned(),
         since_unix_s,
-    };
+    }
+}
+
+/// Policies that are effective as configured, with their meaning.
+fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     let mut policies = reads(volume, since_unix_s);
     policies.insert(1, write_mode(volume, since_unix_s));
     for (place, policy) in [0, 4].into_iter().zip(preset_and_drives(array, volume, since_unix_s)) {
@@ -577,45 +655,7 @@ fn policies(array: &Array, volume: &Volume, since_unix_s: u64) -> Vec<Policy> {
     }
     policies.push(fast_path(array, volume, since_unix_s));
     if volume.is_redundant() {
-        let label = volume.label();
-        let keeps = label.write_hole == ondisk::WriteHole::Journal;
-        let on_log = label.journal.as_ref().is_some_and(|journal| journal.log.is_some());
-        let (current, reason) = if keeps && volume.is_covered() && on_log {
-            (
-                "journal",
-                "writes go to a journal on the log first and are finished from it after a crash; \
-                the volume starts by itself, even if it is degraded; 'softroc log list' shows the \
-                log",
-            )
-        } else if keeps && volume.is_covered() {
-            (
-                "journal",
-                "writes go to a journal on the drives first and are finished from it after a \
-                crash; the volume starts by itself, even if it is degraded",
-            )
-        } else if keeps && label.journal.is_none() {
-            (
-                "resync",
-                "the array has no space for another journal: after a crash, marked regions are \
-                resynced; if the volume is degraded as well, an operator must start it",
-            )
-        } else if keeps {
-            (
-                "resync",
-                "the journal is used when the resync, which runs automatically, is complete; or it \
-                is too small for this number of shards",
-            )
-        } else if volume.has_parity() {
-            (
-                "resync",
-                "after a crash, marked regions are resynced; if the volume is degraded as well, an \
-                operator must start it",
-            )
-        } else {
-            ("resync", "after a crash, marked regions are resynced; until then they are read from one copy")
-        };
-        let configured = if keeps { "journal" } else { "resync" };
-        policies.push(Policy { current: current.to_owned(), ..policy("write-hole", configured, reason) });
+        policies.push(write_hole(volume, since_unix_s));
     }
     policies.extend(crate::policy::policies(array, since_unix_s));
     policies

@@ -65,7 +65,9 @@ impl Commands {
             array.known_volumes().into_iter().map(move |volume| self.metrics_of(&array, &volume))
         };
         let mut volumes: Vec<VolumeMetrics> = arrays.iter().flat_map(of_array).collect();
-        volumes.sort_by(|a, b| (&a.volume.name, &a.volume.uuid).cmp(&(&b.volume.name, &b.volume.uuid)));
+        volumes.sort_by(|a, b| {
+            (&a.volume.name, &a.volume.uuid).cmp(&(&b.volume.name, &b.volume.uuid))
+        });
         volumes
     }
 
@@ -90,7 +92,8 @@ impl Commands {
             drives.iter().map(|drive| (drive.name.as_str(), self.work_of_drive(drive))).collect();
         let metrics = |drive: DriveInfo| {
             // A missing drive has no traffic.
-            let told = by_name.remove(drive.name.as_str()).map(|told| (told.operations, told.limits));
+            let told =
+                by_name.remove(drive.name.as_str()).map(|told| (told.operations, told.limits));
             let (work, limits) = told.unwrap_or_default();
             DriveMetrics { drive, work, limits }
         };

@@ -4,7 +4,9 @@ use super::audit::Unanswered;
 use super::{COMMANDS_WAITING, Commands, Phase};
 use crate::arrays::array::Array;
 use crate::commands::handle::{Asked, Request};
-use crate::interface::{Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy};
+use crate::interface::{
+    Caller, Command, Error, ErrorKind, Reply, ReshapeVolume, Result, SetPolicy,
+};
 use crate::inventory::Drive;
 use crate::lifecycle::{OfDrive, OfVolume, TakeOut};
 use crate::signals::wait_or;
@@ -44,7 +46,9 @@ impl Commands {
                     _ => self.carry_out(change),
                 }
             }
-            Asked::When(phase) if phase > self.phase.get() => self.until.borrow_mut().push((phase, answer)),
+            Asked::When(phase) if phase > self.phase.get() => {
+                self.until.borrow_mut().push((phase, answer))
+            }
             Asked::When(_) => answer(Ok(Reply::Done { notes: Vec::new() })),
         }
     }
@@ -81,7 +85,8 @@ impl Commands {
             self.env.spawn("command apart", async move {
                 let Change { command, caller, asked, .. } = change;
                 this.begin(&asked).await;
-                let (reply, told) = this.events.doing_all(caller.as_ref(), this.apart(command)).await;
+                let (reply, told) =
+                    this.events.doing_all(caller.as_ref(), this.apart(command)).await;
                 this.end(asked, told, reply).await;
             });
             return;
@@ -152,6 +157,10 @@ impl Commands {
         Ok(Reply::Events { events: self.events.list(last, about) })
     }
 
+    fn logs_reply(&self) -> Reply {
+        Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }
+    }
+
     /// Answers a command that needs no drive; `None` for other commands.
     fn answer_question(&self, command: &Command) -> Option<Result<Reply>> {
         Some(match command {
@@ -160,7 +169,7 @@ impl Commands {
             Command::VolumeList {} => Ok(Reply::Volumes { volumes: self.volume_infos() }),
             Command::VolumeShow { volume } => self.show_volume(volume),
             Command::SpareList {} => Ok(self.reconciler.spares_reply()),
-            Command::LogList {} => Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes: Vec::new() }),
+            Command::LogList {} => Ok(self.logs_reply()),
             Command::TaskList {} => Ok(Reply::Tasks { tasks: self.tasks.infos() }),
             Command::TaskShow { task } => self.show_task(*task),
             Command::ScheduleList {} => Ok(Reply::Schedules { schedules: self.tasks.schedules() }),
@@ -263,14 +272,20 @@ impl Commands {
                 self.tasks.forget_volume(uuid);
                 Ok(Reply::Done { notes })
             }
-            Command::TaskStart(start) if start.what.is_init() => self.tasks.start_init(&start).await,
+            Command::TaskStart(start) if start.what.is_init() => {
+                self.tasks.start_init(&start).await
+            }
             Command::VolumeStart { volume, accept_stale_parity, degraded } => {
-                self.volume_changed(self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await)
-                    .await
+                self.volume_changed(
+                    self.lifecycle.start_volume(&volume, accept_stale_parity, degraded).await,
+                )
+                .await
             }
             Command::VolumePolicy(set) => self.set_policy(set).await,
             Command::VolumeReshape(order) => self.reshape(&order).await,
-            Command::LogDiscard(order) => self.volume_changed(self.arrays.discard_log(&order).await).await,
+            Command::LogDiscard(order) => {
+                self.volume_changed(self.arrays.discard_log(&order).await).await
+            }
             Command::LogAdd { drives, destroy_data, same_disk_ok } => {
                 let notes = self.lifecycle.add_log(&drives, destroy_data, same_disk_ok).await?;
                 Ok(Reply::Logs { logs: self.lifecycle.log_infos(), notes })
@@ -300,16 +315,29 @@ impl Commands {
                 Ok(self.drive_reply(&drive, notes))
             }
             Command::DriveFail { drive, accept_data_loss, accepted, dry_run } => {
-                self.take_out(TakeOut { drive, cause: Cause::Operator, accept_data_loss, accepted, dry_run })
-                    .await
+                self.take_out(TakeOut {
+                    drive,
+                    cause: Cause::Operator,
+                    accept_data_loss,
+                    accepted,
+                    dry_run,
+                })
+                .await
             }
             Command::DriveOffline { drive, accept_data_loss, accepted, dry_run } => {
-                self.take_out(TakeOut { drive, cause: Cause::Offline, accept_data_loss, accepted, dry_run })
-                    .await
+                self.take_out(TakeOut {
+                    drive,
+                    cause: Cause::Offline,
+                    accept_data_loss,
+                    accepted,
+                    dry_run,
+                })
+                .await
             }
             Command::DriveSuspend { drive, accepted, dry_run } => {
                 let cause = Cause::OperatorSuspended;
-                self.take_out(TakeOut { drive, cause, accept_data_loss: false, accepted, dry_run }).await
+                self.take_out(TakeOut { drive, cause, accept_data_loss: false, accepted, dry_run })
+                    .await
             }
             Command::DriveResume { drive } => {
                 self.drive_changed(self.lifecycle.resume_drive(&drive).await).await
@@ -321,7 +349,8 @@ impl Commands {
                 self.drive_changed(self.lifecycle.clear_failed(&drive).await).await
             }
             Command::DriveReplace { drive, with, destroy_data } => {
-                self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await).await
+                self.drive_changed(self.lifecycle.replace_drive(&drive, &with, destroy_data).await)
+                    .await
             }
             Command::DriveRescan { drive, was_bytes } => {
                 self.drive_changed(self.lifecycle.rescan_drive(&drive, was_bytes).await).await
@@ -335,10 +364,16 @@ impl Commands {
     /// Commands that wait for drives, the kernel or the state folder only.
     async fn apart(self: &Rc<Self>, command: Command) -> Result<Reply> {
         match command {
-            Command::AlarmSet { to } => Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? }),
-            Command::VolumeFlush { volume } => self.of_volume(self.arrays.flush_volume(&volume).await),
+            Command::AlarmSet { to } => {
+                Ok(Reply::Alarm { alarm: self.events.set_alarm(to).await? })
+            }
+            Command::VolumeFlush { volume } => {
+                self.of_volume(self.arrays.flush_volume(&volume).await)
+            }
             Command::ForeignList {} => Ok(self.foreign.list_foreign().await),
-            Command::CacheList {} => Ok(Reply::Memories { memories: self.arrays.other_memories().await? }),
+            Command::CacheList {} => {
+                Ok(Reply::Memories { memories: self.arrays.other_memories().await? })
+            }
             Command::CacheRemove { memory } => done(self.arrays.remove_memory(&memory).await),
             Command::DriveLocate { drive, on } => {
                 let drive = self.arrays.find_drive(&drive)?;
@@ -346,12 +381,20 @@ impl Commands {
                 Ok(self.drive_reply(&drive, Vec::new()))
             }
             Command::TaskStart(start) => self.tasks.stored(|| self.tasks.start_task(&start)).await,
-            Command::TaskPause { task } => self.tasks.stored_after(|| self.tasks.pause_task(task)).await,
-            Command::TaskResume { task } => self.tasks.stored(|| self.tasks.resume_task(task)).await,
-            Command::TaskStop { task } => self.tasks.stored_after(|| self.tasks.stop_task(task)).await,
+            Command::TaskPause { task } => {
+                self.tasks.stored_after(|| self.tasks.pause_task(task)).await
+            }
+            Command::TaskResume { task } => {
+                self.tasks.stored(|| self.tasks.resume_task(task)).await
+            }
+            Command::TaskStop { task } => {
+                self.tasks.stored_after(|| self.tasks.stop_task(task)).await
+            }
             Command::TaskSet(set) => self.tasks.stored(|| self.tasks.set_task(&set)).await,
             Command::TaskSchedule(set) => self.tasks.set_schedule(&set).await,
-            Command::VolumeAttach { volume, read_only, by } => self.attach(&volume, read_only, by).await,
+            Command::VolumeAttach { volume, read_only, by } => {
+                self.attach(&volume, read_only, by).await
+            }
             Command::VolumeDetach { volume, force } => self.detach(&volume, force).await,
             other => self.change(other).await,
         }
@@ -411,7 +454,8 @@ impl Commands {
     async fn imported(&self, of: Result<(Rc<Array>, Vec<String>)>) -> Result<Reply> {
         let (array, notes) = of?;
         self.number().await;
-        let volumes = array.known_volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
+        let volumes =
+            array.known_volumes().iter().map(|volume| self.volume_info(&array, volume)).collect();
         Ok(Reply::Imported { volumes, notes })
     }
 }
@@ -421,5 +465,8 @@ fn done(notes: Result<Vec<String>>) -> Result<Reply> {
 }
 
 fn stopping() -> Error {
-    Error::new(ErrorKind::Stopping, "the controller is shutting down; start it again for further commands")
+    Error::new(
+        ErrorKind::Stopping,
+        "the controller is shutting down; start it again for further commands",
+    )
 }

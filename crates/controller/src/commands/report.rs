@@ -4,9 +4,9 @@
 
 use super::Commands;
 use crate::interface::{
-    ControllerInfo, CoverageInfo, DriveInfo, DriveState, Finding, HealthReport, LogDeviceState, LogInfo,
-    ProtectionState, SpareInfo, SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
-    WellBeing,
+    ControllerInfo, CoverageInfo, DriveInfo, DriveState, Finding, HealthReport, LogDeviceState,
+    LogInfo, ProtectionState, SpareInfo, SuspendedBy, TaskInfo, TaskKind, TaskState, VolumeInfo,
+    VolumeState, WellBeing,
 };
 use units::{ByteCount, counted};
 
@@ -46,7 +46,9 @@ fn report(looked: &Looked) -> HealthReport {
     let mut findings: Vec<Finding> = Vec::new();
     looked.volumes.iter().for_each(|one| findings.extend(volume(looked, one)));
     let is_awaited = |drive: &&DriveInfo| looked.controller.awaited.contains(&drive.name);
-    findings.extend(looked.drives.iter().filter(|one| !is_awaited(one)).filter_map(|one| drive(looked, one)));
+    findings.extend(
+        looked.drives.iter().filter(|one| !is_awaited(one)).filter_map(|one| drive(looked, one)),
+    );
     findings.extend(looked.spares.iter().filter_map(spare));
     findings.extend(looked.logs.iter().filter(|log| log.in_use).flat_map(log_devices));
     findings.extend(awaited(&looked.controller));
@@ -103,7 +105,8 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
     let subject = || format!("volume {name}");
     let mut findings = Vec::new();
     // The last reason says what to do.
-    let why = || volume.reasons.last().cloned().or_else(|| Some(format!("softroc volume show {name}")));
+    let why =
+        || volume.reasons.last().cloned().or_else(|| Some(format!("softroc volume show {name}")));
     match volume.state {
         VolumeState::Optimal => findings.extend(resync(volume)),
         VolumeState::Degraded => findings.push(degraded(looked, volume)),
@@ -118,10 +121,12 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
     }
     if volume.lost_bytes > 0 {
         let what = format!(
-            "{} of volume '{name}' are lost: no drive can read them, and hosts get an I/O error there",
+            "{} of volume '{name}' are lost: no drive can read them, and hosts get an I/O error \
+                there",
             ByteCount(volume.lost_bytes)
         );
-        let todo = "restore these blocks from a backup; a write makes them readable again".to_owned();
+        let todo =
+            "restore these blocks from a backup; a write makes them readable again".to_owned();
         findings.push(finding(WellBeing::Critical, subject(), what, Some(todo)));
     }
     if volume.cache.pinned_bytes > 0 {
@@ -170,7 +175,12 @@ fn degraded(looked: &Looked, volume: &VolumeInfo) -> Finding {
         }
         None => {
             let todo = volume.reasons.last().cloned();
-            finding(status, subject, what, todo.or_else(|| Some(format!("softroc volume show {name}"))))
+            finding(
+                status,
+                subject,
+                what,
+                todo.or_else(|| Some(format!("softroc volume show {name}"))),
+            )
         }
     }
 }
@@ -181,7 +191,8 @@ fn progress(task: &TaskInfo) -> String {
         TaskState::Running => "is at".to_owned(),
         state => format!("is {state} at"),
     };
-    let left = task.eta_s.map_or_else(String::new, |left| format!(", about {} left", duration(left)));
+    let left =
+        task.eta_s.map_or_else(String::new, |left| format!(", about {} left", duration(left)));
     format!("{} {state} {} %{left}", task.kind, task.percent)
 }
 
@@ -233,9 +244,11 @@ fn is_suspended_by_operator(drive: &DriveInfo) -> bool {
 
 fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
     let (name, state) = (&drive.name, drive.state);
-    let is_on = |volume: &&VolumeInfo| drive.volumes.contains(&volume.name) && !volume.state.serves();
+    let is_on =
+        |volume: &&VolumeInfo| drive.volumes.contains(&volume.name) && !volume.state.serves();
     let stopped = looked.volumes.iter().find(is_on);
-    let slot = drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
+    let slot =
+        drive.slot.zip(drive.volumes.first()).map(|(slot, volume)| format!("{volume}:{slot}"));
     let place = slot.as_ref().map_or_else(String::new, |slot| format!(" (slot {slot})"));
     let replace = |of: &str| format!("softroc drive replace {of} --with NEW-DRIVE");
     let todo = match state {
@@ -247,7 +260,12 @@ fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
         | DriveState::Log => {
             let warning = drive.health.as_ref()?.warning.as_ref()?;
             let what = format!("drive {name}{place} {warning}");
-            return Some(finding(WellBeing::Warning, format!("drive {name}"), what, Some(replace(name))));
+            return Some(finding(
+                WellBeing::Warning,
+                format!("drive {name}"),
+                what,
+                Some(replace(name)),
+            ));
         }
         DriveState::Failed if slot.is_none() => format!(
             "remove it and run 'softroc drive forget {name}'; after a repair, run 'softroc drive \
@@ -259,7 +277,9 @@ fn drive(looked: &Looked, drive: &DriveInfo) -> Option<Finding> {
         }
         DriveState::Failed | DriveState::Missing => replace(slot.as_deref().unwrap_or(name)),
         DriveState::Offline | DriveState::Stale => format!("softroc drive online {name}"),
-        DriveState::Suspended if is_suspended_by_operator(drive) => format!("softroc drive resume {name}"),
+        DriveState::Suspended if is_suspended_by_operator(drive) => {
+            format!("softroc drive resume {name}")
+        }
         DriveState::Suspended => format!("softroc drive show {name}"),
         DriveState::Refused => format!("softroc drive show {name}"),
         DriveState::Foreign => "softroc foreign list".to_owned(),
@@ -338,7 +358,8 @@ fn checks(looked: &Looked) -> Vec<Finding> {
         (task.kind == TaskKind::Check && left > 0).then(|| {
             let name = &volume.name;
             let what = format!(
-                "the last check of volume '{name}' found {} whose redundancy does not agree with the data",
+                "the last check of volume '{name}' found {} whose redundancy does not agree with \
+                    the data",
                 counted(left, "stripe")
             );
             let todo = Some(format!("softroc task start check {name} --repair"));

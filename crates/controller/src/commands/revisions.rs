@@ -61,7 +61,8 @@ impl Commands {
             volume.drives.iter().map(|drive| drive.revision).collect::<Vec<u64>>(),
         );
         let array_revision = self.revisions.of(format!("array {}", volume.array), of_array);
-        let revision = self.revisions.of(format!("volume {}", volume.uuid), said_of_volume(&volume));
+        let revision =
+            self.revisions.of(format!("volume {}", volume.uuid), said_of_volume(&volume));
         VolumeInfo { revision, array_revision, ..volume }
     }
 
@@ -71,13 +72,13 @@ impl Commands {
         let (drives, volumes) = (self.drive_infos(), self.volume_infos());
         let mut there: Vec<String> = volumes
             .iter()
-            .flat_map(|volume| [format!("volume {}", volume.uuid), format!("array {}", volume.array)])
+            .flat_map(|volume| {
+                [format!("volume {}", volume.uuid), format!("array {}", volume.array)]
+            })
             .collect();
-        there.extend(
-            drives
-                .iter()
-                .map(|drive| format!("drive {} {}", drive.name, drive.uuid.as_deref().unwrap_or_default())),
-        );
+        there.extend(drives.iter().map(|drive| {
+            format!("drive {} {}", drive.name, drive.uuid.as_deref().unwrap_or_default())
+        }));
         there.sort_unstable();
         self.revisions.retain(|what| there.binary_search_by(|one| one.as_str().cmp(what)).is_ok());
     }
@@ -120,8 +121,14 @@ fn said_of_drive(drive: &DriveInfo) -> impl Hash + use<> {
     } = drive.clone();
     let warning = health.and_then(|health| health.warning);
     let what = (name, uuid, kind, identity, model, serial, firmware, enclosure, bay);
-    let sizes =
-        (size_bytes, grown_to_bytes, logical_sector_bytes, physical_sector_bytes, rotational, read_only);
+    let sizes = (
+        size_bytes,
+        grown_to_bytes,
+        logical_sector_bytes,
+        physical_sector_bytes,
+        rotational,
+        read_only,
+    );
     let standing = (state, reason, failure, foreign_array);
     (what, sizes, (standing, volumes, slot, free_bytes, warning, numbers))
 }
@@ -133,14 +140,30 @@ fn said_of_volume(volume: &VolumeInfo) -> impl Hash + use<> {
         .iter()
         .map(|policy| (policy.name.clone(), policy.configured.clone(), policy.current.clone()))
         .collect();
-    let drives: Vec<_> = volume.drives.iter().map(|drive| (drive.name.clone(), drive.state)).collect();
-    let shape =
-        (volume.level.clone(), volume.spans, volume.copies, volume.strip_bytes, volume.arrangement.clone());
+    let drives: Vec<_> =
+        volume.drives.iter().map(|drive| (drive.name.clone(), drive.state)).collect();
+    let shape = (
+        volume.level.clone(),
+        volume.spans,
+        volume.copies,
+        volume.strip_bytes,
+        volume.arrangement.clone(),
+    );
     let sectors = (volume.sector_bytes, volume.physical_sector_bytes);
     let place = (sectors, volume.capacity_bytes, volume.data_start_bytes, volume.member_bytes);
-    let standing =
-        (volume.state, volume.may_lose, volume.may_lose_at_most, volume.lost_bytes, volume.resync.is_some());
-    let names =
-        (volume.name.clone(), volume.number, volume.group, volume.generation, volume.array_volumes.clone());
+    let standing = (
+        volume.state,
+        volume.may_lose,
+        volume.may_lose_at_most,
+        volume.lost_bytes,
+        volume.resync.is_some(),
+    );
+    let names = (
+        volume.name.clone(),
+        volume.number,
+        volume.group,
+        volume.generation,
+        volume.array_volumes.clone(),
+    );
     (names, shape, place, standing, policies, drives)
 }

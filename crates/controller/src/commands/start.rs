@@ -18,7 +18,9 @@
 
 use super::disks::Attached;
 use super::revisions::Revisions;
-use super::{Answer, COMMANDS_WAITING, Commands, ControllerHandle, NOTES_WAITING, Note, Phase, Request};
+use super::{
+    Answer, COMMANDS_WAITING, Commands, ControllerHandle, NOTES_WAITING, Note, Phase, Request,
+};
 use crate::arrays::{self, Arrays};
 use crate::audit::Audit;
 use crate::events::Events;
@@ -169,7 +171,11 @@ impl Commands {
     }
 
     /// Loads the records of earlier runs, and starts the tasks that receive commands and reports.
-    async fn take_in(self: &Rc<Self>, receiver: mailbox::Receiver<Request>, notes: mailbox::Receiver<Note>) {
+    async fn take_in(
+        self: &Rc<Self>,
+        receiver: mailbox::Receiver<Request>,
+        notes: mailbox::Receiver<Note>,
+    ) {
         let env = &self.env;
         self.events.load().await;
         let events = self.events.clone();
@@ -186,8 +192,11 @@ impl Commands {
     fn reach(&self, phase: Phase) {
         self.phase.set(phase);
         self.change_waiting.notify(&self.env);
-        let (reached, waiting) =
-            self.until.take().into_iter().partition(|(wanted, _): &(Phase, Answer)| *wanted <= phase);
+        let (reached, waiting) = self
+            .until
+            .take()
+            .into_iter()
+            .partition(|(wanted, _): &(Phase, Answer)| *wanted <= phase);
         self.until.replace(waiting);
         let reached: Vec<(Phase, Answer)> = reached;
         reached.into_iter().for_each(|(_, answer)| answer(Ok(Reply::Done { notes: Vec::new() })));
@@ -243,7 +252,8 @@ fn lower(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Option
 
 /// Creates all modules.
 fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Options) -> Commands {
-    let Lower { attention, events, inventory, arrays, tasks, lifecycle } = lower(env, shards, options);
+    let Lower { attention, events, inventory, arrays, tasks, lifecycle } =
+        lower(env, shards, options);
     let needs = foreign::Needs {
         events: events.clone(),
         inventory: inventory.clone(),
@@ -251,7 +261,8 @@ fn joined(env: &Env, shards: Vec<mailbox::Sender<ShardMessage>>, options: &Optio
         lifecycle: lifecycle.clone(),
     };
     let foreign = Foreign::new(env, needs);
-    let needs = policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
+    let needs =
+        policy::Needs { events: events.clone(), arrays: arrays.clone(), tasks: tasks.clone() };
     let policies = Policies::new(env, needs);
     let needs = reconcile::Needs {
         events: events.clone(),

@@ -55,8 +55,13 @@ impl Alarm {
 impl EventCode {
     /// Whether repeats are reported singly: events of the alarm, and starts and stops.
     pub(super) fn is_alone(self) -> bool {
-        use EventCode::{AlarmSilenced, AlarmSounds, AlarmSwitched, ControllerStarted, ControllerStopped};
-        matches!(self, AlarmSilenced | AlarmSounds | AlarmSwitched | ControllerStarted | ControllerStopped)
+        use EventCode::{
+            AlarmSilenced, AlarmSounds, AlarmSwitched, ControllerStarted, ControllerStopped,
+        };
+        matches!(
+            self,
+            AlarmSilenced | AlarmSounds | AlarmSwitched | ControllerStarted | ControllerStopped
+        )
     }
 
     /// Whether it starts the alarm: a drive failed or is missing, or data is in danger or lost.
@@ -101,7 +106,13 @@ impl Events {
             "the alarm sounds since {cause}; 'softroc alarm silence' silences it until the next \
             failure"
         );
-        self.report(EventCode::AlarmSounds, "controller", &cause, "it sounds until it is silenced", text);
+        self.report(
+            EventCode::AlarmSounds,
+            "controller",
+            &cause,
+            "it sounds until it is silenced",
+            text,
+        );
     }
 
     /// Loads the setting; on by default. Returns the trouble if the file cannot be read.
@@ -122,7 +133,8 @@ impl Events {
     fn silence_alarm(&self) -> AlarmInfo {
         let sounding = self.alarm.sounds.borrow().as_ref().map(|event| event.cause.clone());
         if let Some(cause) = sounding {
-            let text = format!("the alarm is silent until the next failure; it sounded since {cause}");
+            let text =
+                format!("the alarm is silent until the next failure; it sounded since {cause}");
             self.report(
                 EventCode::AlarmSilenced,
                 "controller",
@@ -150,7 +162,13 @@ impl Events {
         self.alarm.on.set(on);
         let effect = if on { "it sounds at failures" } else { "it stays silent at failures" };
         let text = format!("the alarm was switched {setting}");
-        self.report(EventCode::AlarmSwitched, "controller", "an operator switched it", effect, text);
+        self.report(
+            EventCode::AlarmSwitched,
+            "controller",
+            "an operator switched it",
+            effect,
+            text,
+        );
         Ok(self.alarm())
     }
 }

@@ -41,7 +41,8 @@ macro_rules! event_codes {
 event_codes! {
     ControllerStarted "controller.started" Info
         "The controller was started; it starts the volumes next.";
-    ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no volume.";
+    ControllerStopped "controller.stopped" Info "The controller was shut down; it serves no \
+        volume.";
     ControllerCommand "controller.command" Info
         "A command changed something that no other event reports.";
     ControllerStateUnreadable "controller.state-unreadable" Warning
@@ -52,7 +53,8 @@ event_codes! {
     ControllerStateNotStored "controller.state-not-stored" Warning
         "A file of the state folder cannot be stored. Commands that depend on it are refused; \
         events and audit records wait in memory.";
-    ControllerStateStored "controller.state-stored" Info "A file of the state folder can be stored again.";
+    ControllerStateStored "controller.state-stored" Info "A file of the state folder can be stored \
+        again.";
 
     EventsLeftOut "events.left-out" Warning
         "Events were replaced by newer ones before they were delivered or stored; the count is \
@@ -103,7 +105,8 @@ event_codes! {
     NotifyGivenUp "notify.given-up" Warning
         "A message could not be delivered for a day and was dropped.";
 
-    ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be recorded on its drives; writes that depend on it fail until there is space.";
+    ArrayNotRecorded "array.not-recorded" Critical "A change of an array's state cannot be \
+        recorded on its drives; writes that depend on it fail until there is space.";
     ArrayMapUnreadable "array.map-unreadable" Warning
         "Blocks of the write-intent map cannot be read; their regions are resynced.";
     ArrayPolicyChanged "array.policy-changed" Info "An operator changed policies of an array.";
@@ -150,20 +153,25 @@ event_codes! {
         "A volume that was not started is gone: an operator reused its drives for another volume.";
     VolumeImported "volume.imported" Info "A volume of another system was imported.";
     VolumeStarted "volume.started" Info "A volume was started with all of its drives.";
-    VolumeStartedDegraded "volume.started-degraded" Warning "A volume was started without some of its drives.";
-    VolumeNotStarted "volume.not-started" Fatal "A volume could not be started; its data cannot be reached.";
+    VolumeStartedDegraded "volume.started-degraded" Warning "A volume was started without some of \
+        its drives.";
+    VolumeNotStarted "volume.not-started" Fatal "A volume could not be started; its data cannot be \
+        reached.";
     VolumeOffline "volume.offline" Fatal
         "A volume lost more drives than its redundancy covers, or cannot be served; its data \
         cannot be reached.";
-    VolumeResynced "volume.resynced" Info "A resync is complete: all redundancy of the volume agrees with its data.";
+    VolumeResynced "volume.resynced" Info "A resync is complete: all redundancy of the volume \
+        agrees with its data.";
     VolumeInitialised "volume.initialised" Info
         "The background initialisation is complete: first writes need no extra I/O any more.";
     VolumeUnsynced "volume.unsynced" Warning
         "A write was left unfinished; its region is unsynced until a resync.";
     VolumeForced "volume.forced" Warning
         "An operator accepted stale parity; blocks of the missing drives may be wrong there.";
-    VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not agree with its data.";
-    VolumeBlocksUnreadable "volume.blocks-unreadable" Fatal "Blocks of a volume cannot be read from any drive; hosts get an I/O error there.";
+    VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not \
+        agree with its data.";
+    VolumeBlocksUnreadable "volume.blocks-unreadable" Fatal "Blocks of a volume cannot be read \
+        from any drive; hosts get an I/O error there.";
     VolumeDataLogReplayed "volume.data-log-replayed" Info
         "Writes that hosts had flushed before a power cut were found on a log device.";
     VolumeJournalReplayed "volume.journal-replayed" Info
@@ -201,14 +209,16 @@ event_codes! {
         "A replacement failed; the old drive stays online.";
     DrivePredictsFailure "drive.predicts-failure" Warning
         "A drive predicts its failure or is worn out.";
-    DriveMediumError "drive.medium-error" Warning "Sectors of a drive cannot be read; no data is lost.";
+    DriveMediumError "drive.medium-error" Warning "Sectors of a drive cannot be read; no data is \
+        lost.";
     DriveMediumErrorRepaired "drive.medium-error-repaired" Info
         "Unreadable sectors were rewritten from redundancy.";
     DrivePatrolStopped "drive.patrol-stopped" Warning
         "A drive does not respond; the patrol read skipped the rest of it.";
     DriveMetadataRepaired "drive.metadata-repaired" Warning
         "Damaged metadata of a drive was repaired from the other copy or from the label.";
-    DriveMetadataDamaged "drive.metadata-damaged" Warning "One copy of a drive's metadata is damaged and cannot be repaired; replace the drive.";
+    DriveMetadataDamaged "drive.metadata-damaged" Warning "One copy of a drive's metadata is \
+        damaged and cannot be repaired; replace the drive.";
     DriveMetadataRestored "drive.metadata-restored" Warning
         "Both copies of a drive's metadata are damaged; they are restored from the other drives \
         of its array.";
@@ -218,7 +228,8 @@ event_codes! {
     DriveCleared "drive.cleared" Warning "An operator erased foreign metadata from a drive.";
     DriveUnsteady "drive.unsteady" Warning
         "A drive disappeared and returned several times; the next time it stays out of service.";
-    DriveTrusted "drive.trusted" Info "An operator cleared the failure of a drive; it can be used again.";
+    DriveTrusted "drive.trusted" Info "An operator cleared the failure of a drive; it can be used \
+        again.";
     DriveGrown "drive.grown" Info
         "An operator made the controller use the additional capacity of a grown drive.";
     DriveUnregistered "drive.unregistered" Info "An operator unregistered a drive.";
@@ -251,7 +262,8 @@ event_codes! {
     TaskFound "task.found" Warning "A task is complete and found errors.";
     TaskCancelled "task.cancelled" Info "A task ended, since its volume was deleted.";
     TaskFailed "task.failed" Warning "A task failed; it is retried while it is needed.";
-    ScheduleMissed "schedule.missed" Info "A scheduled task did not begin; it begins at its next time.";
+    ScheduleMissed "schedule.missed" Info "A scheduled task did not begin; it begins at its next \
+        time.";
 }
 
 #[cfg(test)]
@@ -267,7 +279,11 @@ mod tests {
             let (subject, what) = code.code().split_once('.').unwrap();
             let is_word = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
             assert!(is_word(subject) && is_word(what), "{}", code.code());
-            assert!(code.meaning().ends_with('.') && !code.meaning().contains('|'), "{}", code.code());
+            assert!(
+                code.meaning().ends_with('.') && !code.meaning().contains('|'),
+                "{}",
+                code.code()
+            );
         }
     }
 }

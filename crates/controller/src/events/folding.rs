@@ -3,10 +3,11 @@
 //!
 //! **Owns** the windows in which events of one code and one subject are repeats of each other.
 //!
-//! **The rule.** The first [`ALONE`] events of a code and a subject are reported at once, each alone. Further ones within
-//! [`FIRST`] of the first are counted, and one summary is reported when that time is over: the last of them, with the count
-//! and the time of the first. After a summary, the next window is twice as long, up to [`LONGEST`], and everything in it is
-//! counted. A window without a repeat ends the row: the next event is a first one again.
+//! **The rule.** The first [`ALONE`] events of a code and a subject are reported at once, each
+//! alone. Further ones within [`FIRST`] of the first are counted, and one summary is reported when
+//! that time is over: the last of them, with the count and the time of the first. After a summary,
+//! the next window is twice as long, up to [`LONGEST`], and everything in it is counted. A window
+//! without a repeat ends the row: the next event is a first one again.
 //!
 //! **Invariants.** Each occurrence is in the count of exactly one event. Memory is bounded:
 //! subjects beyond [`SUBJECTS`] share one row for each code; critical events have a table of their
@@ -169,12 +170,16 @@ mod tests {
     #[test]
     fn repeats_are_a_few_events_and_one_summary() {
         let mut folding = Folding::default();
-        let alone = (0..512).filter(|number| folding.offer(draft(UNREADABLE, "v", *number), at(1)).is_some());
+        let alone = (0..512)
+            .filter(|number| folding.offer(draft(UNREADABLE, "v", *number), at(1)).is_some());
         assert_eq!(alone.count(), 3);
         assert_eq!(folding.next(), Some(at(11)));
         assert!(folding.due(at(10)).is_empty());
         let due = folding.due(at(11));
-        assert_eq!((due.len(), due[0].count, due[0].first_unix_s, due[0].last.time_unix_s), (1, 509, 3, 511));
+        assert_eq!(
+            (due.len(), due[0].count, due[0].first_unix_s, due[0].last.time_unix_s),
+            (1, 509, 3, 511)
+        );
         assert_eq!(folding.next(), None, "nothing is left to report");
     }
 
@@ -187,13 +192,17 @@ mod tests {
                 summaries.push(second);
                 counted += summary.count;
             }
-            reported += u64::from(folding.offer(draft(MISMATCH, "v", second), at(second)).is_some());
+            reported +=
+                u64::from(folding.offer(draft(MISMATCH, "v", second), at(second)).is_some());
         }
         assert_eq!(summaries[..7], [10, 30, 70, 150, 310, 630, 1270]);
         assert!(summaries.windows(2).skip(6).all(|two| two[1] - two[0] == 640), "{summaries:?}");
         counted += folding.all().iter().map(|summary| summary.count).sum::<u64>();
         assert_eq!((reported, reported + counted), (3, 10_000), "each occurrence is counted once");
-        assert!(folding.offer(draft(MISMATCH, "v", 0), at(20_000)).is_some(), "it is a first one again");
+        assert!(
+            folding.offer(draft(MISMATCH, "v", 0), at(20_000)).is_some(),
+            "it is a first one again"
+        );
     }
 
     #[test]

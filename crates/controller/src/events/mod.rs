@@ -154,7 +154,9 @@ impl Events {
     fn publish_summary(&self, Summary { mut last, count, first_unix_s }: Summary) {
         if count > 1 {
             let seconds = last.time_unix_s.saturating_sub(first_unix_s);
-            last.text.push_str(&format!(" ({count} such events within {seconds} s; this is the last one)"));
+            last.text.push_str(&format!(
+                " ({count} such events within {seconds} s; this is the last one)"
+            ));
         }
         self.publish(last, count, (count > 1).then_some(first_unix_s));
     }
@@ -232,7 +234,11 @@ impl Events {
 
     /// The same for asynchronous work. Events that other tasks report while this one waits do not
     /// count.
-    pub(crate) async fn doing_all<T>(&self, by: Option<&Caller>, work: impl Future<Output = T>) -> (T, bool) {
+    pub(crate) async fn doing_all<T>(
+        &self,
+        by: Option<&Caller>,
+        work: impl Future<Output = T>,
+    ) -> (T, bool) {
         let acting = Acting { by: by.cloned(), told: Rc::default() };
         let mut work = std::pin::pin!(work);
         let done = std::future::poll_fn(|context| {

@@ -22,8 +22,12 @@ impl StateTroubles {
     pub(super) fn hear(&self, code: EventCode, subject: &str, text: &str) {
         let (file, text) = (subject.to_owned(), text.to_owned());
         match code {
-            EventCode::ControllerStateUnreadable => drop(self.unreadable.borrow_mut().insert(file, text)),
-            EventCode::ControllerStateNotStored => drop(self.unstored.borrow_mut().insert(file, text)),
+            EventCode::ControllerStateUnreadable => {
+                drop(self.unreadable.borrow_mut().insert(file, text))
+            }
+            EventCode::ControllerStateNotStored => {
+                drop(self.unstored.borrow_mut().insert(file, text))
+            }
             EventCode::ControllerStateStored => drop(self.unstored.borrow_mut().remove(&file)),
             EventCode::ControllerStateRepaired => drop(self.unreadable.borrow_mut().remove(&file)),
             _ => {}
@@ -89,7 +93,13 @@ impl Events {
                 );
                 if !was_unstored {
                     let effect = "commands that depend on it are refused";
-                    self.report(EventCode::ControllerStateNotStored, name, &why, effect, sentence.clone());
+                    self.report(
+                        EventCode::ControllerStateNotStored,
+                        name,
+                        &why,
+                        effect,
+                        sentence.clone(),
+                    );
                 }
                 Err(Error::new(ErrorKind::Failed, sentence))
             }
@@ -112,7 +122,8 @@ impl Events {
     pub(crate) fn log_is_stored(&self, log: &AppendLog) {
         let (name, about) = (log.name(), log.about());
         if self.is_unstored(name) {
-            let text = format!("{about} ({name}) can be stored again: the waiting entries are stored");
+            let text =
+                format!("{about} ({name}) can be stored again: the waiting entries are stored");
             let effect = "the waiting entries are stored";
             self.report(
                 EventCode::ControllerStateStored,
@@ -146,7 +157,10 @@ impl Events {
     /// Findings for state files that cannot be stored, or could not be read since the start.
     pub(crate) fn state_findings(&self) -> Vec<Finding> {
         let all = [
-            (&self.state_files.unstored, "free space in the state folder, or make it writable for its owner"),
+            (
+                &self.state_files.unstored,
+                "free space in the state folder, or make it writable for its owner",
+            ),
             (&self.state_files.unreadable, "softroc events"),
         ];
         let findings = all.into_iter().flat_map(|(files, todo)| {

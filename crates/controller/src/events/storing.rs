@@ -44,7 +44,13 @@ impl Events {
         self.feed.open();
         // Stored before any other event: the next start detects a crash from here on by it.
         let text = "the controller was started".to_owned();
-        self.report(EventCode::ControllerStarted, "controller", "start", "volumes are started", text);
+        self.report(
+            EventCode::ControllerStarted,
+            "controller",
+            "start",
+            "volumes are started",
+            text,
+        );
         if let Err(why) = self.store_some().await {
             self.not_stored(&why);
         }

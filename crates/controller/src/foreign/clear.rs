@@ -31,7 +31,8 @@ impl Foreign {
         let mut notes = Vec::new();
         for (drive, access) in drives {
             cleared(&access).await.map_err(|error| {
-                let sentence = format!("drive {} could not be cleared ({error}); try again", drive.name);
+                let sentence =
+                    format!("drive {} could not be cleared ({error}); try again", drive.name);
                 Error::new(ErrorKind::Failed, sentence)
             })?;
             drive.look(&self.env).await;
@@ -56,34 +57,41 @@ impl Foreign {
         if let Some((array, slot)) = place.filter(|_| !super::is_broken(drive)) {
             return wrong(
                 ErrorKind::InUse,
-                format!("drive {name} is drive {slot} of {}; delete that volume first", array.names()),
+                format!(
+                    "drive {name} is drive {slot} of {}; delete that volume first",
+                    array.names()
+                ),
             );
         }
         if self.arrays.is_in_use(drive) {
             return wrong(ErrorKind::InUse, format!("drive {name} is in use"));
         }
         let Some(access) = drive.access() else {
-            let closed = || Error::new(ErrorKind::Unavailable, format!("drive {name} cannot be opened"));
+            let closed =
+                || Error::new(ErrorKind::Unavailable, format!("drive {name} cannot be opened"));
             return Err(drive.problem().unwrap_or_else(closed));
         };
         drive.look(&self.env).await;
         if let LabelSeen::Log(_) = drive.label() {
-            let sentence =
-                format!("drive {name} is a log device, and is not foreign; run 'softroc log remove {name}'");
+            let sentence = format!(
+                "drive {name} is a log device, and is not foreign; run 'softroc log remove {name}'"
+            );
             return wrong(ErrorKind::WrongState, sentence);
         }
         if matches!(drive.label(), LabelSeen::Sound(_)) && drive.undo().is_none() {
             return wrong(
                 ErrorKind::WrongState,
                 format!(
-                    "drive {name} has a valid SoftROC label; commands that use the drive, such as 'softroc volume create', overwrite it with --destroy-data"
+                    "drive {name} has a valid SoftROC label; commands that use the drive, such as \
+                        'softroc volume create', overwrite it with --destroy-data"
                 ),
             );
         }
         let reader = access.clone();
         let read = drive.in_time(&self.env, async move { reader.decode(metadata).await.0 }).await;
         let Some(places) = read else {
-            let silent = || Error::new(ErrorKind::Unavailable, format!("drive {name} does not respond"));
+            let silent =
+                || Error::new(ErrorKind::Unavailable, format!("drive {name} does not respond"));
             return Err(drive.problem().unwrap_or_else(silent));
         };
         if places.is_empty() && !super::is_broken(drive) {

@@ -44,10 +44,13 @@ impl Foreign {
     ) -> Result<(Rc<Array>, Vec<String>)> {
         let scan = self.scan_foreign().await;
         let index = scan.find(volume)?;
-        let format = format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
-        let Plan { label, drives, marked, mut notes } = self.plan_import(&scan, index, name.as_deref())?;
+        let format =
+            format!("{} {}", scan.volumes[index].record.format, scan.volumes[index].record.version);
+        let Plan { label, drives, marked, mut notes } =
+            self.plan_import(&scan, index, name.as_deref())?;
         let names = label.names();
-        let cannot = || Error::new(ErrorKind::Failed, format!("{names} does not fit on its drives"));
+        let cannot =
+            || Error::new(ErrorKind::Failed, format!("{names} does not fit on its drives"));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
         array.set_places(drives.iter().map(place).collect());
         let mut map = IntentMap::new(array.uuid, array.label().regions(), false);
@@ -77,8 +80,12 @@ impl Foreign {
         );
         self.lifecycle.rescan().await;
         let found = self.arrays.get(array.uuid);
-        let gone =
-            || Error::new(ErrorKind::Failed, format!("{names} was imported, and cannot be found any more"));
+        let gone = || {
+            Error::new(
+                ErrorKind::Failed,
+                format!("{names} was imported, and cannot be found any more"),
+            )
+        };
         let found = found.ok_or_else(gone)?;
         if !found.is_running()
             && let Err(error) = self.lifecycle.start_array(&found, StartOrder::NONE).await
@@ -96,8 +103,11 @@ impl Foreign {
         is_clean: bool,
     ) -> Result<()> {
         let _turn = array.metadata_turn().await;
-        let seats: Vec<Seat> =
-            drives.iter().enumerate().filter_map(|(slot, drive)| Some((slot, drive.as_ref()?))).collect();
+        let seats: Vec<Seat> = drives
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, drive)| Some((slot, drive.as_ref()?)))
+            .collect();
         self.keep_metadata(array, &seats).await?;
         if let Err(error) = self.write_creating(array, &seats).await {
             for (_, drive) in &seats {
@@ -120,7 +130,8 @@ impl Foreign {
             let room = access.tail().map(|tail| tail.undo());
             let is_in_the_way = |part: &ondisk::Part| {
                 room.is_none_or(|room| {
-                    part.0 < room.end() && room.start.0 < part.0.0.saturating_add(part.1.len() as u64)
+                    part.0 < room.end()
+                        && room.start.0 < part.0.0.saturating_add(part.1.len() as u64)
                 })
             };
             if parts.iter().any(is_in_the_way) {
@@ -135,7 +146,10 @@ impl Foreign {
             }
             let undo = Undo { array: array.uuid, parts };
             undo.head().map_err(|error| {
-                Error::new(ErrorKind::WrongState, format!("drive {} cannot be imported: {error}", drive.name))
+                Error::new(
+                    ErrorKind::WrongState,
+                    format!("drive {} cannot be imported: {error}", drive.name),
+                )
             })?;
             access.write_undo(&undo).await.map_err(|error| failed(drive, &error))?;
         }
@@ -157,7 +171,10 @@ impl Foreign {
             wiped.map_err(|error| failed(drive, &error))?;
             drive.set_structure(Written::Nothing);
             let own = label.member[*slot].uuid;
-            self.arrays.write_label(drive, &label, own).await.map_err(|error| failed(drive, &error))?;
+            self.arrays
+                .write_label(drive, &label, own)
+                .await
+                .map_err(|error| failed(drive, &error))?;
         }
         let slots: Vec<usize> = seats.iter().map(|(slot, _)| *slot).collect();
         if let Some((slot, error)) = self.arrays.heal_map(array, &slots).await.into_iter().next() {
@@ -173,7 +190,9 @@ impl Foreign {
         // One label that says online makes the array exist; a drive without such a label fails at
         // the start of the array.
         match errors.iter().next() {
-            Some((slot, error)) if errors.len() == seats.len() => Err(failed_at(seats, *slot, error)),
+            Some((slot, error)) if errors.len() == seats.len() => {
+                Err(failed_at(seats, *slot, error))
+            }
             _ => Ok(()),
         }
     }
@@ -209,7 +228,10 @@ fn place(drive: &Option<Rc<Drive>>) -> SlotContent {
 }
 
 fn closed(drive: &Drive) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("drive {} is closed; nothing was imported", drive.name))
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("drive {} is closed; nothing was imported", drive.name),
+    )
 }
 
 fn failed(drive: &Drive, error: &IoError) -> Error {
@@ -221,6 +243,8 @@ fn failed(drive: &Drive, error: &IoError) -> Error {
 fn failed_at(seats: &[Seat], slot: usize, error: &IoError) -> Error {
     match seats.iter().find(|(other, _)| *other == slot) {
         Some((_, drive)) => failed(drive, error),
-        None => Error::new(ErrorKind::Failed, format!("a drive failed ({error}); nothing was imported")),
+        None => {
+            Error::new(ErrorKind::Failed, format!("a drive failed ({error}); nothing was imported"))
+        }
     }
 }

@@ -80,19 +80,22 @@ impl Scan {
             let record = &found.record;
             record.identity.text == text || record.name == text || own_name(&record.name) == text
         };
-        let all: Vec<usize> = (0..self.volumes.len()).filter(|index| is_it(&self.volumes[*index])).collect();
+        let all: Vec<usize> =
+            (0..self.volumes.len()).filter(|index| is_it(&self.volumes[*index])).collect();
         match all[..] {
             [one] => Ok(one),
             [] => Err(Error::new(
                 ErrorKind::NotFound,
                 format!(
-                    "there is no foreign volume '{text}'; 'softroc foreign list' lists them, and 'softroc drive add' registers their drives"
+                    "there is no foreign volume '{text}'; 'softroc foreign list' lists them, and \
+                        'softroc drive add' registers their drives"
                 ),
             )),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "there are {} foreign volumes '{text}'; give the identity of one from 'softroc foreign list'",
+                    "there are {} foreign volumes '{text}'; give the identity of one from 'softroc \
+                        foreign list'",
                     all.len()
                 ),
             )),
@@ -157,7 +160,10 @@ impl Foreign {
                 let env = self.env.clone();
                 reads.push(self.env.spawn("metadata of other systems", async move {
                     let (its_env, its_drive) = (env.clone(), drive.clone());
-                    drive.in_time(&env, async move { scanned(&its_env, &its_drive).await }).await.flatten()
+                    drive
+                        .in_time(&env, async move { scanned(&its_env, &its_drive).await })
+                        .await
+                        .flatten()
                 }));
             }
         }
@@ -165,14 +171,16 @@ impl Foreign {
         for read in reads {
             drives.extend(read.await);
         }
-        let with_ddf: Vec<usize> = (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
+        let with_ddf: Vec<usize> =
+            (0..drives.len()).filter(|index| drives[*index].ddf.is_some()).collect();
         let told = tell(&drives.iter().filter_map(|drive| drive.ddf.as_ref()).collect::<Vec<_>>());
         for (index, told) in with_ddf.into_iter().zip(told) {
             drives[index].told.extend(told);
         }
         let seen = drives.iter().enumerate().flat_map(|(index, scanned)| {
             let size = scanned.drive.extent().0;
-            let seen = move |record| Seen { drive: index, name: scanned.drive.name.clone(), size, record };
+            let seen =
+                move |record| Seen { drive: index, name: scanned.drive.name.clone(), size, record };
             scanned.told.records.iter().cloned().map(seen)
         });
         let volumes = reconcile(&seen.collect::<Vec<_>>());
@@ -182,9 +190,14 @@ impl Foreign {
     /// `foreign list`. Labels are as of the last probe at their drives.
     pub(crate) async fn list_foreign(&self) -> Reply {
         let scan = self.read_foreign().await;
-        let volumes = (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
-        let mut drives: Vec<ForeignDrive> =
-            self.inventory.drives().iter().filter_map(|drive| self.describe_drive(&scan, drive)).collect();
+        let volumes =
+            (0..scan.volumes.len()).map(|index| self.describe_volume(&scan, index)).collect();
+        let mut drives: Vec<ForeignDrive> = self
+            .inventory
+            .drives()
+            .iter()
+            .filter_map(|drive| self.describe_drive(&scan, drive))
+            .collect();
         drives.sort_by(|one, other| one.name.cmp(&other.name));
         Reply::Foreign { volumes, drives }
     }
@@ -238,14 +251,18 @@ impl Foreign {
             match &carried.content {
                 // A spare is in use.
                 Content::Spare(_) => return None,
-                Content::Member(label) => holds.push(format!("SoftROC's label, of {}", label.names())),
+                Content::Member(label) => {
+                    holds.push(format!("SoftROC's label, of {}", label.names()))
+                }
             }
         }
         match drive.label() {
             LabelSeen::Headless(headless) => {
                 holds.push(format!("remains of SoftROC's label, of the array {}", headless.array));
             }
-            LabelSeen::Bad(_) => holds.push("a label or DDF structure that cannot be used".to_owned()),
+            LabelSeen::Bad(_) => {
+                holds.push("a label or DDF structure that cannot be used".to_owned())
+            }
             // A log device is in use.
             LabelSeen::Log(_) => return None,
             LabelSeen::Blank | LabelSeen::Sound(_) | LabelSeen::Foreign(_) => {}
@@ -298,14 +315,18 @@ impl Scanned {
 
 async fn scanned(env: &Env, drive: &Rc<Drive>) -> Option<Scanned> {
     let access = drive.access()?;
-    let ((told, look, places), failed) =
-        access.decode(|glimpse| (read(glimpse), ddf::look(glimpse, Effort::Usual), metadata(glimpse))).await;
+    let ((told, look, places), failed) = access
+        .decode(|glimpse| (read(glimpse), ddf::look(glimpse, Effort::Usual), metadata(glimpse)))
+        .await;
     let ddf = match look {
         Look::Found(drive) => Some(*drive),
         Look::Lost(_) | Look::Nothing(_) | Look::NotYet => None,
     };
     let trouble = failed.map(|error| {
-        format!("drive {} cannot be read in all places of metadata ({error}); it may have more", drive.name)
+        format!(
+            "drive {} cannot be read in all places of metadata ({error}); it may have more",
+            drive.name
+        )
     });
     let in_front = access.decode(in_front).await.0;
     let has_metadata = !places.is_empty();

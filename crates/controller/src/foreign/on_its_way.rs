@@ -41,7 +41,9 @@ pub(super) fn foreign_way(found: &FoundVolume) -> Result<Option<ForeignWay<'_>>,
     let words = format!("from {from} to {to}");
     let cannot = |why: &str| Err(format!("a reshape of it {words} was interrupted, {why}"));
     let Some(layouts) = &reshape.layouts else {
-        return cannot("of a kind that SoftROC cannot continue; finish it with the system that began it");
+        return cannot(
+            "of a kind that SoftROC cannot continue; finish it with the system that began it",
+        );
     };
     if reshape.shift != 0 {
         return cannot(
@@ -106,13 +108,17 @@ impl Foreign {
         };
         let saved = ByteCount::ZERO;
         if reshape.is_down() != way.is_down || !reshape.allows(Moved { bytes: moved, saved }) {
-            return Err("its reshape was interrupted at a position that SoftROC cannot continue from".into());
+            return Err(
+                "its reshape was interrupted at a position that SoftROC cannot continue from"
+                    .into(),
+            );
         }
         let save = self.part(label, &of, ("save", true), &save, on)?;
         label.volume.push(VolumeLabel { data_start_bytes: save_at, ..save });
         let save = label.volume.last().map_or(of.uuid, |save| save.uuid);
         let to = self.part(label, &of, ("new", false), &way.is, on)?;
-        let to = VolumeLabel { data_start_bytes: of.data_start_bytes, capacity_bytes: capacity, ..to };
+        let to =
+            VolumeLabel { data_start_bytes: of.data_start_bytes, capacity_bytes: capacity, ..to };
         let to = with_write_hole(to, Some(of.write_hole), Some(label))?;
         let (uuid, to_uuid, regions) = (of.uuid, to.uuid, to.first_region..to.end_region());
         label.volume.push(to);
@@ -145,7 +151,8 @@ impl Foreign {
         let count = Regions::of(geometry).count;
         let first = extents::free_regions(Some(label), count)
             .ok_or_else(|| format!("it needs {count} more regions than the array supports"))?;
-        let part = self.arrays.label_of(format!("{}+{suffix}", of.name), geometry, first..first + count);
+        let part =
+            self.arrays.label_of(format!("{}+{suffix}", of.name), geometry, first..first + count);
         let own: Uuid = of.uuid;
         Ok(VolumeLabel {
             sector_bytes: of.sector_bytes,

@@ -12,7 +12,8 @@ use crate::inventory::Drive;
 use engine::Regions;
 use ondisk::foreign::{Consistency, Feature, FoundVolume, Section, Standing, State};
 use ondisk::{
-    Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, TailPlace, VolumeLabel, is_volume_name,
+    Cause, Label, Member, MemberState, Phase, Policy, Runs, Tail, TailPlace, VolumeLabel,
+    is_volume_name,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, SectorSize};
@@ -46,7 +47,8 @@ pub(super) fn together(scan: &Scan, index: usize) -> Vec<usize> {
         return all;
     }
     loop {
-        let drives: Vec<usize> = all.iter().flat_map(|index| current(&scan.volumes[*index])).collect();
+        let drives: Vec<usize> =
+            all.iter().flat_map(|index| current(&scan.volumes[*index])).collect();
         let more = (0..scan.volumes.len()).find(|other| {
             !all.contains(other)
                 && container(*other) == container(index)
@@ -88,7 +90,12 @@ impl Foreign {
     ///
     /// # Errors
     /// Why it cannot be imported, and the alternative.
-    pub(super) fn plan_import(&self, scan: &Scan, index: usize, name: Option<&str>) -> Result<Plan> {
+    pub(super) fn plan_import(
+        &self,
+        scan: &Scan,
+        index: usize,
+        name: Option<&str>,
+    ) -> Result<Plan> {
         let chosen = &scan.volumes[index];
         let title = called(chosen);
         let volumes = together(scan, index);
@@ -113,8 +120,10 @@ impl Foreign {
             check_drives(scan, &volumes, one).map_err(|why| refused(&title, why))?;
         }
         let tail = tail_place(scan, &laid).map_err(|why| refused(&title, why))?;
-        let drives: Vec<Option<Rc<Drive>>> =
-            drives.into_iter().map(|drive| drive.and_then(|drive| scan.drive(drive).cloned())).collect();
+        let drives: Vec<Option<Rc<Drive>>> = drives
+            .into_iter()
+            .map(|drive| drive.and_then(|drive| scan.drive(drive).cloned()))
+            .collect();
         let mut label = self.empty_label(&drives, tail, &title)?;
         let mut marked = Vec::new();
         let mut notes = Vec::new();
@@ -122,8 +131,9 @@ impl Foreign {
             let new = name.filter(|_| std::ptr::eq(one.found, chosen));
             let wanted = new.unwrap_or_else(|| own_name(&one.found.record.name)).to_owned();
             self.check_imported_name(&title, &wanted, &label)?;
-            let volume =
-                self.volume_label(one, wanted, &drives, &label).map_err(|why| refused(&title, why))?;
+            let volume = self
+                .volume_label(one, wanted, &drives, &label)
+                .map_err(|why| refused(&title, why))?;
             self.add_volume(&mut label, one, volume, (&mut marked, &mut notes))
                 .map_err(|why| refused(&title, why))?;
         }
@@ -189,13 +199,20 @@ impl Foreign {
         })
     }
 
-    fn empty_label(&self, drives: &[Option<Rc<Drive>>], tail: TailPlace, title: &str) -> Result<Label> {
+    fn empty_label(
+        &self,
+        drives: &[Option<Rc<Drive>>],
+        tail: TailPlace,
+        title: &str,
+    ) -> Result<Label> {
         let present = drives.iter().flatten().map(|drive| drive.extent());
         let Some(extent) = present.min_by_key(|(size, _)| *size) else {
             return Err(refused(title, "none of its drives is present"));
         };
         let member = |(slot, drive): (usize, &Option<Rc<Drive>>)| match drive {
-            Some(drive) => Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1),
+            Some(drive) => {
+                Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1)
+            }
             None => Member {
                 state: MemberState::Failed,
                 cause: Some(Cause::Missing),
@@ -233,8 +250,9 @@ impl Foreign {
         let sectors = drives.iter().flatten().map(|drive| drive.extent().1);
         let sector = sectors.max().unwrap_or(SectorSize::B512);
         let regions = Regions::of(&geometry).count;
-        let first_region = extents::free_regions(Some(label), regions)
-            .ok_or_else(|| format!("it would have {regions} regions, more than an array supports"))?;
+        let first_region = extents::free_regions(Some(label), regions).ok_or_else(|| {
+            format!("it would have {regions} regions, more than an array supports")
+        })?;
         let beside = label;
         let label = self.arrays.label_of(name, &geometry, first_region..first_region + regions);
         let label = VolumeLabel {
@@ -266,10 +284,12 @@ fn lie(found: &FoundVolume) -> std::result::Result<Laid<'_>, String> {
         return Err(if why.is_empty() { "not all of its data can be read".into() } else { why });
     }
     if found.state == State::Degraded && !is_known_to_agree(found) {
-        return Err("it is degraded and was not cleanly shut down, or has a partial parity log that \
+        return Err(
+            "it is degraded and was not cleanly shut down, or has a partial parity log that \
             is not applied, so that the missing member's data cannot be computed for interrupted \
             writes"
-            .into());
+                .into(),
+        );
     }
     let section = match (&way, &found.sections[..]) {
         (Some(way), _) => way.was,
@@ -309,7 +329,9 @@ fn check_drives(scan: &Scan, volumes: &[usize], laid: &Laid) -> std::result::Res
     for number in laid.drives.iter().flatten() {
         let Some(scanned) = scan.drives.get(*number) else { continue };
         let name = &scanned.drive.name;
-        let Some(access) = scanned.drive.access() else { return Err(format!("drive {name} is closed")) };
+        let Some(access) = scanned.drive.access() else {
+            return Err(format!("drive {name} is closed"));
+        };
         let info = access.info();
         if info.read_only {
             return Err(format!("drive {name} is read-only"));
@@ -339,9 +361,14 @@ fn tail_place(scan: &Scan, laid: &[Laid]) -> std::result::Result<TailPlace, Stri
     let least = ByteCount(TailPlace::Front.data_start().0);
     let before = match start < least {
         true => {
-            format!("it starts at {start}, and not at {least} or later, which would leave space before it")
+            format!(
+                "it starts at {start}, and not at {least} or later, which would leave space before \
+                    it"
+            )
         }
-        false => format!("the metadata of Linux md before its start at {start} leaves less than 32 MiB"),
+        false => {
+            format!("the metadata of Linux md before its start at {start} leaves less than 32 MiB")
+        }
     };
     Err(format!(
         "its data extends into the last 32 MiB of drive {name}, the place of SoftROC's label, and \
@@ -361,5 +388,8 @@ fn without_room(scan: &Scan, laid: &Laid, place: TailPlace) -> Option<(String, B
         !is_free || tail.is_none_or(|tail| !tail.data().contains(data))
     };
     let scanned = laid.drives.iter().flatten().filter_map(|number| scan.drives.get(*number));
-    scanned.clone().find(is_without).map(|scanned| (scanned.drive.name.clone(), ByteCount(laid.start.0)))
+    scanned
+        .clone()
+        .find(is_without)
+        .map(|scanned| (scanned.drive.name.clone(), ByteCount(laid.start.0)))
 }

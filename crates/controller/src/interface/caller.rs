@@ -36,7 +36,9 @@ pub enum Origin {
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::Local { uid, pid: Some(pid) } => write!(f, "{} (uid {uid}, process {pid})", self.user),
+            Origin::Local { uid, pid: Some(pid) } => {
+                write!(f, "{} (uid {uid}, process {pid})", self.user)
+            }
             Origin::Local { uid, pid: None } => write!(f, "{} (uid {uid})", self.user),
             Origin::Network { address } => write!(f, "{} (at {address})", self.user),
         }

@@ -4,8 +4,8 @@
 //! A *drive* is named by its path or by `VOLUME:SLOT`, a *volume* by its name or its UUID.
 
 use crate::interface::{
-    AddSpare, AlarmSetting, Coercion, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetNumbers, SetPolicy,
-    SetSchedule, SetTask, StartTask,
+    AddSpare, AlarmSetting, Coercion, DiscardLog, DiskKind, DriveCost, ReshapeVolume, SetNumbers,
+    SetPolicy, SetSchedule, SetTask, StartTask,
 };
 use ondisk::{CacheMode, DriveCache, ReadMode, SectorFormat, WriteHole, WriteMode};
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,8 @@ pub enum Command {
         /// The drive's path, or `VOLUME:SLOT`.
         drive: String,
     },
-    /// Creates a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with notes.
+    /// Creates a volume. Answered by [`Reply::Volume`](crate::interface::Reply::Volume), with
+    /// notes.
     VolumeCreate(CreateVolume),
     /// Lists all volumes. Answered by [`Reply::Volumes`](crate::interface::Reply::Volumes).
     VolumeList {},
@@ -144,7 +145,8 @@ pub enum Command {
         /// A new name. Connected hosts stay connected; new connections must use the new name.
         name: String,
     },
-    /// Deletes a volume: its data is lost. Answered by [`Reply::Done`](crate::interface::Reply::Done).
+    /// Deletes a volume: its data is lost. Answered by
+    /// [`Reply::Done`](crate::interface::Reply::Done).
     VolumeDelete {
         /// The volume's name or UUID.
         volume: String,
@@ -158,7 +160,8 @@ pub enum Command {
         /// The volume's name or UUID.
         volume: String,
     },
-    /// Starts a volume that is offline. Answered by [`Reply::Volume`](crate::interface::Reply::Volume).
+    /// Starts a volume that is offline. Answered by
+    /// [`Reply::Volume`](crate::interface::Reply::Volume).
     VolumeStart {
         /// The volume's name or UUID.
         volume: String,
@@ -246,7 +249,8 @@ pub enum Command {
     /// Overall health and recommended actions. Answered by
     /// [`Reply::Health`](crate::interface::Reply::Health).
     Health {},
-    /// Switches the alarm on or off, or silences it. Answered by [`Reply::Alarm`](crate::interface::Reply::Alarm).
+    /// Switches the alarm on or off, or silences it. Answered by
+    /// [`Reply::Alarm`](crate::interface::Reply::Alarm).
     AlarmSet {
         /// The new setting.
         to: AlarmSetting,
@@ -297,12 +301,14 @@ pub enum Command {
         /// Its number.
         task: u64,
     },
-    /// Resumes a task that was paused or stopped, or has failed. Answered by [`Reply::Task`](crate::interface::Reply::Task).
+    /// Resumes a task that was paused or stopped, or has failed. Answered by
+    /// [`Reply::Task`](crate::interface::Reply::Task).
     TaskResume {
         /// Its number.
         task: u64,
     },
-    /// Stops a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task), with notes.
+    /// Stops a task before it is done. Answered by [`Reply::Task`](crate::interface::Reply::Task),
+    /// with notes.
     TaskStop {
         /// Its number.
         task: u64,
@@ -372,7 +378,10 @@ impl Command {
 
     /// Whether it is available while the controller opens its drives at the start.
     pub(crate) fn is_for_a_start(&self) -> bool {
-        matches!(self, Command::EventsList { .. } | Command::AuditList { .. } | Command::Shutdown {})
+        matches!(
+            self,
+            Command::EventsList { .. } | Command::AuditList { .. } | Command::Shutdown {}
+        )
     }
 
     /// Whether it is read-only.
@@ -438,7 +447,8 @@ pub struct CreateVolume {
     /// The protection against the write hole on levels with parity; by default a journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hole: Option<WriteHole>,
-    /// The write mode; by default that of the preset `performance` (`fast-path` on drives in memory).
+    /// The write mode; by default that of the preset `performance` (`fast-path` on drives in
+    /// memory).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_mode: Option<WriteMode>,
     /// Read-ahead for sequential streams; the same default.

@@ -43,7 +43,9 @@ impl MemoryInfo {
     pub fn lost(&self) -> String {
         let dirty = self.volumes.iter().filter(|volume| volume.dirty_bytes > 0);
         let dirty: Vec<String> = dirty
-            .map(|volume| format!("{} of dirty data of {}", ByteCount(volume.dirty_bytes), volume.title()))
+            .map(|volume| {
+                format!("{} of dirty data of {}", ByteCount(volume.dirty_bytes), volume.title())
+            })
             .collect();
         match &self.why {
             Some(why) => format!("lost: unknown, since it cannot be read ({why})"),

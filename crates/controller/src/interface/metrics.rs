@@ -2,8 +2,8 @@
 //! to shards.
 
 use crate::interface::{
-    ControllerInfo, CoverageInfo, DriveInfo, DriveLimit, ScheduleInfo, Severity, SpareInfo, TaskInfo,
-    VolumeInfo,
+    ControllerInfo, CoverageInfo, DriveInfo, DriveLimit, ScheduleInfo, Severity, SpareInfo,
+    TaskInfo, VolumeInfo,
 };
 use serde::{Deserialize, Serialize};
 

@@ -39,7 +39,8 @@ pub use coercion::Coercion;
 pub use command::{Command, CreateVolume, Explain};
 pub use costs::DriveCost;
 pub use disks::{
-    AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume, Disks,
+    AttachPolicy, DiskAnswer, DiskInfo, DiskKind, DiskMaker, DiskRequest, DiskState, DiskVolume,
+    Disks,
 };
 pub use drives::{DriveInfo, DriveState, FailureInfo, ForeignArray};
 pub use error::{Error, ErrorKind, Result};
@@ -61,7 +62,7 @@ pub use reply::{CacheInfo, ControllerInfo, Policy, Progress, Reply, VolumeInfo, 
 pub use report::{Finding, HealthReport, WellBeing};
 pub use reshape::{LayoutInfo, ReshapeInfo, ReshapeVolume};
 pub use tasks::{
-    AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule, SetTask,
-    SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
+    AddSpare, Blamed, CoverageInfo, Found, ScheduleInfo, Scheduled, SetPolicy, SetSchedule,
+    SetTask, SpareInfo, SpareKind, StartTask, Startable, TaskInfo, TaskKind, TaskState,
 };
 pub use ups::{ProtectionState, UpsAddress, UpsInfo};

@@ -43,7 +43,9 @@ impl Preset {
     /// Its settings.
     pub fn settings(self) -> Settings {
         let (read_mode, write_mode, drive_cache) = match self {
-            Preset::DataProtection => (ReadMode::ReadAhead, WriteMode::LoggedWriteBack, DriveCache::Off),
+            Preset::DataProtection => {
+                (ReadMode::ReadAhead, WriteMode::LoggedWriteBack, DriveCache::Off)
+            }
             Preset::Performance => (ReadMode::ReadAhead, WriteMode::WriteBack, DriveCache::On),
             Preset::FastPath => (ReadMode::NoReadAhead, WriteMode::WriteThrough, DriveCache::On),
         };
@@ -85,8 +87,12 @@ impl Preset {
 impl CreateVolume {
     /// The same with the usual preset of these drives (by name) in place of settings that are not
     /// chosen: the default of every interface.
-    pub(crate) fn with_default_settings<'a>(self, drives: impl IntoIterator<Item = &'a str>) -> CreateVolume {
-        let Settings { read_mode, write_mode, cache_mode, drive_cache } = Preset::usual(drives).settings();
+    pub(crate) fn with_default_settings<'a>(
+        self,
+        drives: impl IntoIterator<Item = &'a str>,
+    ) -> CreateVolume {
+        let Settings { read_mode, write_mode, cache_mode, drive_cache } =
+            Preset::usual(drives).settings();
         CreateVolume {
             read_mode: self.read_mode.or(Some(read_mode)),
             write_mode: self.write_mode.or(Some(write_mode)),

@@ -1,9 +1,9 @@
 //! The controller's replies. In JSON, each is an object with its kind under `reply`.
 
 use crate::interface::{
-    AlarmInfo, AuditEntry, CountersInfo, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event, ForeignDrive,
-    ForeignVolume, HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo, ReshapeInfo, ScheduleInfo,
-    SpareInfo, TaskInfo, UpsInfo,
+    AlarmInfo, AuditEntry, CountersInfo, CoverageInfo, DiskInfo, DriveCost, DriveInfo, Event,
+    ForeignDrive, ForeignVolume, HealthReport, HostInfo, LogInfo, MemoryInfo, MetricsInfo,
+    ReshapeInfo, ScheduleInfo, SpareInfo, TaskInfo, UpsInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -56,7 +56,10 @@ pub enum TaskState {
 impl TaskState {
     /// Whether it has ended.
     pub fn is_over(self) -> bool {
-        matches!(self, TaskState::Stopped | TaskState::Done | TaskState::Failed | TaskState::Cancelled)
+        matches!(
+            self,
+            TaskState::Stopped | TaskState::Done | TaskState::Failed | TaskState::Cancelled
+        )
     }
 }
 
@@ -431,7 +434,8 @@ impl SetPolicy {
             attach: None,
             ..self.clone()
         };
-        without != *self && without == SetPolicy { volume: self.volume.clone(), ..SetPolicy::default() }
+        without != *self
+            && without == SetPolicy { volume: self.volume.clone(), ..SetPolicy::default() }
     }
 }
 

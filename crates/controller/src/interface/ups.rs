@@ -24,8 +24,9 @@ impl FromStr for UpsAddress {
 
     fn from_str(text: &str) -> Result<UpsAddress, Error> {
         let wrong = || {
-            let sentence =
-                format!("'{text}' is not a UPS; expected NAME@HOST or NAME@HOST:PORT, such as ups@localhost");
+            let sentence = format!(
+                "'{text}' is not a UPS; expected NAME@HOST or NAME@HOST:PORT, such as ups@localhost"
+            );
             Error::new(ErrorKind::Invalid, sentence)
         };
         let (name, machine) = text.split_once('@').ok_or_else(wrong)?;
@@ -118,11 +119,21 @@ mod tests {
             ("a@[::1]:77", "a", "::1", 77),
         ] {
             let address: UpsAddress = text.parse().expect(text);
-            assert_eq!((address.name.as_str(), address.host.as_str(), address.port), (name, host, port));
+            assert_eq!(
+                (address.name.as_str(), address.host.as_str(), address.port),
+                (name, host, port)
+            );
         }
-        for wrong in
-            ["ups", "@host", "ups@", "ups@host:x", "u s@host", "a@[::1]7", "ups@host:99999", "a\nb@h"]
-        {
+        for wrong in [
+            "ups",
+            "@host",
+            "ups@",
+            "ups@host:x",
+            "u s@host",
+            "a@[::1]7",
+            "ups@host:99999",
+            "a\nb@h",
+        ] {
             assert!(wrong.parse::<UpsAddress>().is_err(), "{wrong}");
         }
     }

@@ -8,8 +8,8 @@ use crate::interface::ForeignArray;
 use ondisk::ddf::{self, Site};
 use ondisk::foreign::{self, Format, Glimpse};
 use ondisk::{
-    Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail, TailPlace,
-    intent,
+    Area, BLOCK, BlockWrite, Carried, Copies, Found, Headless, LogLabel, RecordCopies, Tail,
+    TailPlace, intent,
 };
 use platform::{
     Buf, DEFAULT_TIME_LIMIT, DriveInfo, DriveSource, Durability, Env, Io, IoError, IoErrorKind,
@@ -225,7 +225,11 @@ impl Access {
         if let Some(error) = failed {
             return Err(error);
         }
-        if bytes.len() as u64 == range.len.0 { Ok(bytes) } else { Err(IoError::new(IoErrorKind::Medium)) }
+        if bytes.len() as u64 == range.len.0 {
+            Ok(bytes)
+        } else {
+            Err(IoError::new(IoErrorKind::Medium))
+        }
     }
 
     fn raise_epoch(&self) {
@@ -327,7 +331,10 @@ impl Access {
     }
 
     /// The same, with all unreadable ranges.
-    async fn decode_all<T>(&self, decode: impl Fn(&Glimpse) -> T) -> (T, Vec<(ByteRange, IoError)>) {
+    async fn decode_all<T>(
+        &self,
+        decode: impl Fn(&Glimpse) -> T,
+    ) -> (T, Vec<(ByteRange, IoError)>) {
         let serial = self.info().hardware.serial.clone();
         let mut glimpse = Glimpse::new(self.info().size).with_serial(serial);
         let mut failed = Vec::new();
@@ -379,7 +386,9 @@ impl Access {
         let Some(tail) = self.tail() else { return copies };
         for (copy, blocks) in copies.iter_mut().enumerate() {
             match self.read(tail.blocks(area, copy, 0, count)).await {
-                Ok(bytes) => blocks.extend(bytes.chunks(BLOCK.as_usize()).map(|block| Some(block.to_vec()))),
+                Ok(bytes) => {
+                    blocks.extend(bytes.chunks(BLOCK.as_usize()).map(|block| Some(block.to_vec())))
+                }
                 Err(_) => {
                     for block in 0..count {
                         blocks.push(self.read(tail.blocks(area, copy, block, 1)).await.ok());
@@ -431,11 +440,15 @@ impl Access {
                 };
                 (ddf::tell(&[drive]).into_iter().next().unwrap_or_default(), Some(named))
             }
-            LabelSeen::Sound(_) | LabelSeen::Headless(_) | LabelSeen::Log(_) | LabelSeen::Bad(_) => {
+            LabelSeen::Sound(_)
+            | LabelSeen::Headless(_)
+            | LabelSeen::Log(_)
+            | LabelSeen::Bad(_) => {
                 return None;
             }
         };
-        let newest = told.records.iter().map(|record| &record.volume).max_by_key(|of| of.created_unix_s);
+        let newest =
+            told.records.iter().map(|record| &record.volume).max_by_key(|of| of.created_unix_s);
         let named = newest.map(|volume| {
             let name = if volume.name.is_empty() { &volume.identity.text } else { &volume.name };
             ForeignArray { format: volume.format.to_string(), name: name.clone() }
@@ -456,7 +469,10 @@ impl Access {
         let ends = signatures::Ends::new(info.size, &first, &last);
         let own = self.site().filter(|_| carries_label).map(|site| site.anchor());
         let findings = signatures::inspect(&ends, &[]).into_iter();
-        Ok(findings.filter(|found| Some(found.offset) != own).map(|found| found.to_string()).collect())
+        Ok(findings
+            .filter(|found| Some(found.offset) != own)
+            .map(|found| found.to_string())
+            .collect())
     }
 }
 

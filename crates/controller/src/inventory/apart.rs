@@ -44,7 +44,11 @@ impl Inventory {
     ///
     /// # Errors
     /// When two are the same; when a drive that is about to be written cannot be read or written.
-    pub(crate) async fn tell_apart(&self, drives: &[Rc<Drive>], beside: &[Rc<Drive>]) -> Result<()> {
+    pub(crate) async fn tell_apart(
+        &self,
+        drives: &[Rc<Drive>],
+        beside: &[Rc<Drive>],
+    ) -> Result<()> {
         let mut marked = Vec::new();
         for drive in drives {
             let Some((access, place)) = last_block(drive) else { continue };
@@ -106,8 +110,13 @@ fn has_place(kind: DriveKind) -> bool {
 }
 
 fn failed(drive: &Drive, error: IoError) -> Error {
-    let kind = if error.kind == IoErrorKind::OutOfSpace { ErrorKind::OutOfSpace } else { ErrorKind::Failed };
-    let sentence = format!("drive {} could not be written ({error}); nothing was created", drive.name);
+    let kind = if error.kind == IoErrorKind::OutOfSpace {
+        ErrorKind::OutOfSpace
+    } else {
+        ErrorKind::Failed
+    };
+    let sentence =
+        format!("drive {} could not be written ({error}); nothing was created", drive.name);
     Error::new(kind, sentence)
 }
 

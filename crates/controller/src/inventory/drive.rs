@@ -251,7 +251,10 @@ impl Drive {
         match &*self.label.borrow() {
             LabelSeen::Sound(carried) => Some(carried.content.drive()),
             LabelSeen::Log(label) => Some(label.device),
-            LabelSeen::Headless(_) | LabelSeen::Foreign(_) | LabelSeen::Bad(_) | LabelSeen::Blank => None,
+            LabelSeen::Headless(_)
+            | LabelSeen::Foreign(_)
+            | LabelSeen::Bad(_)
+            | LabelSeen::Blank => None,
         }
     }
 
@@ -264,8 +267,10 @@ impl Drive {
         match (info.kind, &hardware.serial) {
             (DriveKind::BlockDevice, Some(serial)) => {
                 // All partitions of a disk report its serial number.
-                let part = hardware.partition.as_ref().map(|part| format!(" partition {}", part.number));
-                let (model, part) = (hardware.model.as_deref().unwrap_or_default(), part.unwrap_or_default());
+                let part =
+                    hardware.partition.as_ref().map(|part| format!(" partition {}", part.number));
+                let (model, part) =
+                    (hardware.model.as_deref().unwrap_or_default(), part.unwrap_or_default());
                 Some(format!("serial:{model} {serial}{part}"))
             }
             (DriveKind::BlockDevice, None) => None,
@@ -358,7 +363,8 @@ impl Drive {
     /// Why it cannot be used while I/O is outstanding.
     pub(crate) fn not_quiesced(&self) -> Error {
         let sentence = format!(
-            "drive {} has outstanding writes; try again when they have returned, or replace the drive or its cable",
+            "drive {} has outstanding writes; try again when they have returned, or replace the \
+                drive or its cable",
             self.name
         );
         Error::new(ErrorKind::Unavailable, sentence)
@@ -370,7 +376,11 @@ impl Drive {
     }
 
     /// Why a drive with this content of its label area is unusable.
-    pub(super) fn problem_with(&self, label: &LabelSeen, foreign: Option<&ForeignArray>) -> Option<Error> {
+    pub(super) fn problem_with(
+        &self,
+        label: &LabelSeen,
+        foreign: Option<&ForeignArray>,
+    ) -> Option<Error> {
         match label {
             LabelSeen::Bad(why) => {
                 Some(Error::new(ErrorKind::WrongState, format!("drive {}: {why}", self.name)))

@@ -33,7 +33,10 @@ impl Inventory {
             return None;
         }
         let identity = drive.access().is_some().then(|| drive.identity_here());
-        let own = drive.member_label().map(|label| label.drive).or(drive.spare().map(|spare| spare.drive));
+        let own = drive
+            .member_label()
+            .map(|label| label.drive)
+            .or(drive.spare().map(|spare| spare.drive));
         let uuid = own.or(drive.log_label().map(|label| label.device));
         let is_it = |one: &&FailedDrive| match &identity {
             Some(_) => identity == one.identity || uuid == Some(one.uuid),
@@ -57,9 +60,21 @@ impl Inventory {
     }
 
     /// Records the failure of a drive that is not a member yet.
-    pub(crate) async fn remember_failure(&self, drive: &Drive, uuid: Uuid, why: String, at_unix_s: u64) {
+    pub(crate) async fn remember_failure(
+        &self,
+        drive: &Drive,
+        uuid: Uuid,
+        why: String,
+        at_unix_s: u64,
+    ) {
         let identity = drive.access().is_some().then(|| drive.identity_here());
-        if self.note_failed(&[FailedDrive { uuid, identity, name: drive.name.clone(), why, at_unix_s }]) {
+        if self.note_failed(&[FailedDrive {
+            uuid,
+            identity,
+            name: drive.name.clone(),
+            why,
+            at_unix_s,
+        }]) {
             self.events.leave_to_health(self.store_failed().await);
         }
     }

@@ -120,9 +120,12 @@ impl Ending {
         read: std::result::Result<LabelSeen, IoError>,
     ) -> std::result::Result<Settled, (IoError, String)> {
         let replace = || "replace it or its cable".to_owned();
-        let as_it_is = |access: Access, label, is_unread| Settled { access, whole: None, label, is_unread };
+        let as_it_is =
+            |access: Access, label, is_unread| Settled { access, whole: None, label, is_unread };
         let Some(was) = self.was.filter(|was| *was < access.info().size) else {
-            return read.map(|label| as_it_is(access, label, false)).map_err(|error| (error, replace()));
+            return read
+                .map(|label| as_it_is(access, label, false))
+                .map_err(|error| (error, replace()));
         };
         // With a silent drive each probe would wait for its time limit.
         let at_end = match &read {
@@ -140,7 +143,9 @@ impl Ending {
                 Ok(Settled { access: earlier, whole: Some(access), label, is_unread })
             }
             Some((None, label)) => Ok(as_it_is(access, label, is_unread)),
-            None => read.map(|label| as_it_is(access, label, is_unread)).map_err(|error| (error, replace())),
+            None => read
+                .map(|label| as_it_is(access, label, is_unread))
+                .map_err(|error| (error, replace())),
         }
     }
 
@@ -264,7 +269,10 @@ impl Inventory {
         };
         let name = &drive.name;
         let wrong = |why: &str| {
-            Error::new(ErrorKind::WrongState, format!("drive {name} is used with its previous size: {why}"))
+            Error::new(
+                ErrorKind::WrongState,
+                format!("drive {name} is used with its previous size: {why}"),
+            )
         };
         let (Some(earlier), LabelSeen::Sound(carried)) = (drive.access(), drive.label()) else {
             return Err(wrong("its label cannot be used; run 'softroc drive show' to see why"));
@@ -290,13 +298,18 @@ impl Inventory {
         };
         if to.start().0 < size.0 {
             let least = ByteCount(size.0 + ondisk::TAIL.0);
-            let why =
-                format!("its label area needs more space to move; enlarge it to at least {} bytes", least.0);
+            let why = format!(
+                "its label area needs more space to move; enlarge it to at least {} bytes",
+                least.0
+            );
             return Err(wrong(&why));
         }
         let moved = self.move_to_end(drive, (&earlier, from), (&whole, to), &carried).await;
         moved.map_err(|why| {
-            Error::new(ErrorKind::Failed, format!("drive {name} is used with its previous size: {why}"))
+            Error::new(
+                ErrorKind::Failed,
+                format!("drive {name} is used with its previous size: {why}"),
+            )
         })?;
         let text = format!(
             "drive {name} has {} now, instead of {size}: its label was moved to its new end",
@@ -317,16 +330,20 @@ impl Inventory {
         carried: &Carried,
     ) -> std::result::Result<(), String> {
         let said = |error: IoError| {
-            format!("its end could not be written ({error}); run 'softroc drive rescan {}' again", drive.name)
+            format!(
+                "its end could not be written ({error}); run 'softroc drive rescan {}' again",
+                drive.name
+            )
         };
         // Old content of the new area must not be found halfway.
         whole.erase_marks().await.map_err(said)?;
         copy_tail(earlier, from, whole, to).await.map_err(said)?;
-        let told = whole.site().ok_or("it has no space for a label".to_owned()).and_then(|site| {
-            let telling = Telling::of_content(&carried.content, &site);
-            let told = telling.and_then(|telling| telling.told(&site, carried.content.drive()));
-            told.map_err(|error| error.to_string())
-        })?;
+        let told =
+            whole.site().ok_or("it has no space for a label".to_owned()).and_then(|site| {
+                let telling = Telling::of_content(&carried.content, &site);
+                let told = telling.and_then(|telling| telling.told(&site, carried.content.drive()));
+                told.map_err(|error| error.to_string())
+            })?;
         let before = drive.structure.replace(Written::Nothing);
         drive.use_by(Some(whole), None);
         let failed = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next();
@@ -352,7 +369,10 @@ impl Inventory {
         drive.wants_room.set(false);
         if let Err(error) = earlier.erase_marks().await {
             // The earlier end is no longer searched.
-            tracing::warn!("the earlier label of drive {} could not be erased: {error}", drive.name);
+            tracing::warn!(
+                "the earlier label of drive {} could not be erased: {error}",
+                drive.name
+            );
             drive.note_left(earlier);
         }
         Ok(())
@@ -389,8 +409,10 @@ impl Inventory {
     pub(super) fn sizes(&self) -> (std::collections::BTreeMap<String, u64>, Vec<String>) {
         let drives = self.drives.borrow();
         let lasting = || drives.iter().filter(|drive| !is_volatile(&drive.spec));
-        let sizes = lasting().filter_map(|drive| Some((drive.spec.clone(), drive.size_to_remember()?.0)));
-        let wanted = lasting().filter(|drive| drive.wants_room.get()).map(|drive| drive.spec.clone());
+        let sizes =
+            lasting().filter_map(|drive| Some((drive.spec.clone(), drive.size_to_remember()?.0)));
+        let wanted =
+            lasting().filter(|drive| drive.wants_room.get()).map(|drive| drive.spec.clone());
         (sizes.collect(), wanted.collect())
     }
 }

@@ -75,8 +75,9 @@ impl Inventory {
     /// The files in the list that changed since they were opened. A device is checked with its
     /// health query, which costs one command.
     pub(crate) async fn changed(&self, mut drives: Vec<Rc<Drive>>) -> Vec<Rc<Drive>> {
-        let is_file =
-            |drive: &Rc<Drive>| drive.access().is_some_and(|access| access.info().kind == DriveKind::File);
+        let is_file = |drive: &Rc<Drive>| {
+            drive.access().is_some_and(|access| access.info().kind == DriveKind::File)
+        };
         drives.retain(is_file);
         let answers = self.ask_all(drives).await.into_iter();
         let is_changed = |answer: &std::result::Result<DriveHealth, IoError>| {
@@ -94,7 +95,9 @@ impl Inventory {
     ) -> Vec<(Rc<Drive>, std::result::Result<DriveHealth, IoError>)> {
         let answers = Rc::new(Answers::default());
         for drive in drives {
-            let Some(access) = drive.access().filter(|_| !drive.is_asked.replace(true)) else { continue };
+            let Some(access) = drive.access().filter(|_| !drive.is_asked.replace(true)) else {
+                continue;
+            };
             answers.expected.set(answers.expected.get() + 1);
             let (env, answers) = (self.env.clone(), answers.clone());
             self.env.spawn("health", async move {
@@ -115,7 +118,8 @@ impl Inventory {
         let mut changed = Vec::new();
         let mut drives = self.drives();
         drives.retain(|drive| {
-            self.health_of(drive).is_none_or(|health| health.source != HealthSource::NotReported.to_string())
+            self.health_of(drive)
+                .is_none_or(|health| health.source != HealthSource::NotReported.to_string())
         });
         for (drive, answer) in self.ask_all(drives).await {
             match answer {
@@ -127,7 +131,9 @@ impl Inventory {
                 // A member that does not respond is detected by its own I/O.
                 Err(error) if error.kind == IoErrorKind::NotSupported => {}
                 Err(error) if error.kind == IoErrorKind::Changed => changed.push(drive),
-                Err(error) => tracing::warn!("the health of drive {} cannot be read: {error}", drive.name),
+                Err(error) => {
+                    tracing::warn!("the health of drive {} cannot be read: {error}", drive.name)
+                }
             }
         }
         changed
@@ -151,9 +157,9 @@ impl Inventory {
             |why: String| Error::new(ErrorKind::Unavailable, format!("drive {} {why}", drive.name));
         let access = drive.access().ok_or_else(|| unavailable("is missing".to_owned()))?;
         access.member.locate(on).await.result.map(|_| ()).map_err(|error| match error.kind {
-            IoErrorKind::NotSupported => {
-                unavailable("is in no enclosure with a locate LED; find it by its serial number".to_owned())
-            }
+            IoErrorKind::NotSupported => unavailable(
+                "is in no enclosure with a locate LED; find it by its serial number".to_owned(),
+            ),
             _ => unavailable(format!("cannot be located: {error}; check its enclosure")),
         })
     }
@@ -184,12 +190,22 @@ mod tests {
         assert_eq!(health(&|h| h.predicted_failure = Some(false)), None);
         assert_eq!(health(&|h| h.wear_percent = Some(99)), None);
         assert_eq!(health(&|h| h.spare_percent = Some(0)), None, "no threshold is told");
-        assert_eq!(health(&|h| (h.spare_percent, h.spare_threshold_percent) = (Some(10), Some(10))), None);
-        assert_eq!(health(&|h| h.media_errors = Some(1000)), None, "errors count where they happen");
+        assert_eq!(
+            health(&|h| (h.spare_percent, h.spare_threshold_percent) = (Some(10), Some(10))),
+            None
+        );
+        assert_eq!(
+            health(&|h| h.media_errors = Some(1000)),
+            None,
+            "errors count where they happen"
+        );
         let worn = health(&|h| h.wear_percent = Some(100));
         assert_eq!(worn.as_deref(), Some("is worn out: 100 % of its endurance is used"));
         let few = health(&|h| (h.spare_percent, h.spare_threshold_percent) = (Some(9), Some(10)));
         assert!(few.is_some_and(|why| why.contains("9 %")));
-        assert_eq!(health(&|h| h.predicted_failure = Some(true)).as_deref(), Some("predicts its failure"));
+        assert_eq!(
+            health(&|h| h.predicted_failure = Some(true)).as_deref(),
+            Some("predicts its failure")
+        );
     }
 }

@@ -36,15 +36,18 @@ impl Inventory {
     pub(crate) async fn write_log_label(&self, drive: &Rc<Drive>, label: LogLabel) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!(
-                "the log label of drive {} could not be written: {why}; replace it or its cable, or run 'softroc log remove {}'",
+                "the log label of drive {} could not be written: {why}; replace it or its cable, \
+                    or run 'softroc log remove {}'",
                 drive.name, drive.name
             );
             Error::new(ErrorKind::Failed, sentence)
         };
         let unwritten = |error: IoError| match error.kind {
             IoErrorKind::Busy => {
-                let sentence =
-                    format!("the log label of drive {} could not be written: {error}; try again", drive.name);
+                let sentence = format!(
+                    "the log label of drive {} could not be written: {error}; try again",
+                    drive.name
+                );
                 Error::new(ErrorKind::Busy, sentence)
             }
             _ => failed(error.to_string()),
@@ -80,7 +83,8 @@ impl Inventory {
     pub(crate) async fn erase_log_label(&self, drive: &Rc<Drive>) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!(
-                "the log label of drive {} could not be erased: {why}; write zeroes over its first MiB",
+                "the log label of drive {} could not be erased: {why}; write zeroes over its first \
+                    MiB",
                 drive.name
             );
             Error::new(ErrorKind::Failed, sentence)
@@ -120,7 +124,11 @@ impl Access {
     async fn take_everything_off(&self) -> std::result::Result<(), IoError> {
         self.erase().await?;
         let (size, end) = (self.info().size, LogLabel::FRONT);
-        self.write_all(ByteOffset(size.0.saturating_sub(end.0)), &vec![0; end.min(size).as_usize()]).await?;
+        self.write_all(
+            ByteOffset(size.0.saturating_sub(end.0)),
+            &vec![0; end.min(size).as_usize()],
+        )
+        .await?;
         self.write_all(ByteOffset::ZERO, &vec![0; end.min(size).as_usize()]).await
     }
 }

@@ -35,7 +35,9 @@ impl Drive {
             let start = access.member.read(ByteOffset::ZERO, smallvec![Buf::unpooled(LOOKED_AT)]);
             let read = self.in_time(env, start).await.map(|start| (start.result, start.buffers));
             match &read {
-                Some((Ok(_), buffers)) if buffers.first().is_some_and(|buffer| is_text(buffer.bytes())) => {
+                Some((Ok(_), buffers))
+                    if buffers.first().is_some_and(|buffer| is_text(buffer.bytes())) =>
+                {
                     "it holds text".to_owned()
                 }
                 _ => return Ok(()),
@@ -56,14 +58,16 @@ fn is_text(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         // The last character may be cut off.
-        Err(error) if error.error_len().is_none() => match std::str::from_utf8(&bytes[..error.valid_up_to()])
-        {
-            Ok(text) => text,
-            Err(_) => return false,
-        },
+        Err(error) if error.error_len().is_none() => {
+            match std::str::from_utf8(&bytes[..error.valid_up_to()]) {
+                Ok(text) => text,
+                Err(_) => return false,
+            }
+        }
         Err(_) => return false,
     };
-    !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x0c'))
+    !text.is_empty()
+        && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t' | '\x0c'))
 }
 
 #[cfg(test)]
@@ -77,7 +81,9 @@ mod tests {
             assert!(is_text(text.as_bytes()), "{text}");
         }
         assert!(is_text(&long.as_bytes()[..3]), "cut within a character");
-        for other in [&[0_u8; 4096][..], &[0xEB, 0x3C, 0x90], b"text\0", b"\x7fELF", &[0xFF; 16], b""] {
+        for other in
+            [&[0_u8; 4096][..], &[0xEB, 0x3C, 0x90], b"text\0", b"\x7fELF", &[0xFF; 16], b""]
+        {
             assert!(!is_text(other), "{other:?}");
         }
     }

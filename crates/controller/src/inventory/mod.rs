@@ -160,8 +160,12 @@ impl Inventory {
 
     /// Erases a drive's metadata, so that no earlier metadata is found when writing a label is
     /// interrupted.
-    pub(crate) async fn make_blank(&self, drive: &Drive) -> std::result::Result<(), platform::IoError> {
-        let access: Access = drive.access().ok_or(platform::IoError::new(platform::IoErrorKind::Gone))?;
+    pub(crate) async fn make_blank(
+        &self,
+        drive: &Drive,
+    ) -> std::result::Result<(), platform::IoError> {
+        let access: Access =
+            drive.access().ok_or(platform::IoError::new(platform::IoErrorKind::Gone))?;
         drive.structure.replace(Written::Nothing);
         access.erase().await?;
         access.erase_log().await?;
@@ -172,8 +176,8 @@ impl Inventory {
     /// The stored names of drives. If no version of the list is readable: the names of members of
     /// known arrays.
     async fn load_hints(&self) -> Hints {
-        let lost = "drives of known arrays are still found; register the others again with 'softroc drive \
-            add'";
+        let lost = "drives of known arrays are still found; register the others again with \
+            'softroc drive add'";
         let loaded = self.events.load_state(&FILE, lost).await;
         match (loaded.value, loaded.trouble) {
             (Some(hints), _) => hints,
@@ -202,7 +206,8 @@ impl Inventory {
     pub(crate) async fn store_drives(&self) -> Result<()> {
         let _turn = self.storing.take(1).await;
         let lasting = |drive: &&Rc<Drive>| !drive.is_volatile();
-        let drives = self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
+        let drives =
+            self.drives.borrow().iter().filter(lasting).map(|drive| drive.spec.clone()).collect();
         let (sizes, want_room) = self.sizes();
         let hints = Hints { drives, sizes, want_room, serial: self.serial() };
         self.events.store_state(&FILE, &hints).await
@@ -247,14 +252,16 @@ impl Inventory {
 
     pub(crate) async fn create_file(&self, spec: &str, size: u64) -> Result<()> {
         if is_volatile(spec) || spec.contains("://") {
-            let sentence =
-                format!("only a new file drive has a size, and '{spec}' is not one; leave the size out");
+            let sentence = format!(
+                "only a new file drive has a size, and '{spec}' is not one; leave the size out"
+            );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let size = units::ByteCount(size);
         if ondisk::Tail::of(size).is_none() || !size.is_aligned(ondisk::BLOCK) {
             let sentence = format!(
-                "a drive cannot have {size} ({} bytes); choose a multiple of 4K above 32M, which the label takes",
+                "a drive cannot have {size} ({} bytes); choose a multiple of 4K above 32M, which \
+                    the label takes",
                 size.0
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
@@ -297,14 +304,21 @@ impl Inventory {
         };
         let drives = self.drives.borrow();
         let with_label = drives.iter().filter_map(|drive| Some((drive.member_label()?, drive)));
-        with_label.filter(|(own, _)| is_leaving(own)).map(|(own, drive)| (own.drive, drive.clone())).collect()
+        with_label
+            .filter(|(own, _)| is_leaving(own))
+            .map(|(own, drive)| (own.drive, drive.clone()))
+            .collect()
     }
 
     /// Writes the label of a spare.
     ///
     /// # Errors
     /// When earlier I/O is outstanding, or the write fails.
-    pub(crate) async fn write_spare_label(&self, drive: &Rc<Drive>, label: SpareLabel) -> Result<()> {
+    pub(crate) async fn write_spare_label(
+        &self,
+        drive: &Rc<Drive>,
+        label: SpareLabel,
+    ) -> Result<()> {
         let failed = |why: String| {
             let sentence = format!("drive {} could not become a spare: {why}", drive.name);
             Error::new(ErrorKind::Failed, sentence)
@@ -322,7 +336,9 @@ impl Inventory {
         let told = Telling::of_spare(&label, &site)
             .and_then(|telling| telling.told(&site, label.drive))
             .map_err(|error| failed(error.to_string()))?;
-        if let Some(error) = write_structures(vec![(0, drive.clone(), told)]).await.into_values().next() {
+        if let Some(error) =
+            write_structures(vec![(0, drive.clone(), told)]).await.into_values().next()
+        {
             return Err(failed(error.to_string()));
         }
         drive.look(&self.env).await;

@@ -110,12 +110,15 @@ impl Given {
         let is_here = |row: &Row| {
             arrays.iter().any(|(array, volumes)| row.uuid == *array || volumes.contains(&row.uuid))
         };
-        let mut gone = self.group.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        let mut gone =
+            self.group.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
         self.group.retain(|row| is_here(row) || !surplus(&mut gone));
-        let mut gone = self.volume.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        let mut gone =
+            self.volume.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
         self.volume.retain(|row| is_here(row) || !surplus(&mut gone));
         let is_here = |row: &DriveRow| names.contains(&row.name.as_str());
-        let mut gone = self.drive.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
+        let mut gone =
+            self.drive.iter().filter(|row| !is_here(row)).count().saturating_sub(MOST_GONE);
         self.drive.retain(|row| is_here(row) || !surplus(&mut gone));
     }
 
@@ -234,7 +237,8 @@ impl Inventory {
             "controller",
             "an operator restored numbers",
             "drives, arrays and volumes have these numbers now",
-            "numbers of drives, arrays and volumes were restored from a saved configuration".to_owned(),
+            "numbers of drives, arrays and volumes were restored from a saved configuration"
+                .to_owned(),
         );
         Ok(true)
     }
@@ -276,7 +280,12 @@ impl Inventory {
         let row = given.row_of(drive.and_then(Drive::lasting_identity).as_deref(), name)?;
         let row = &given.drive[row];
         let provisional = given.unreadable.is_some();
-        Some(DriveNumbers { enclosure: row.enclosure, slot: row.slot, device: row.device, provisional })
+        Some(DriveNumbers {
+            enclosure: row.enclosure,
+            slot: row.slot,
+            device: row.device,
+            provisional,
+        })
     }
 
     /// The number of an array.
@@ -307,12 +316,14 @@ fn invalid(sentence: String) -> Error {
 /// Checks the format of a serial number.
 fn check_serial(serial: Option<&str>) -> Result<()> {
     let is_one = |serial: &str| {
-        !serial.is_empty() && serial.len() <= 32 && serial.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        !serial.is_empty()
+            && serial.len() <= 32
+            && serial.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     match serial.filter(|serial| !is_one(serial)) {
-        Some(serial) => {
-            Err(invalid(format!("'{serial}' is not a serial number; expected up to 32 letters and digits")))
-        }
+        Some(serial) => Err(invalid(format!(
+            "'{serial}' is not a serial number; expected up to 32 letters and digits"
+        ))),
         None => Ok(()),
     }
 }

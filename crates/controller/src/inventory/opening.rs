@@ -61,7 +61,11 @@ impl Inventory {
                 continue;
             }
             let drive = self.new_drive(spec);
-            hints.sizes.get(spec).into_iter().for_each(|size| drive.set_earlier_size(ByteCount(*size)));
+            hints
+                .sizes
+                .get(spec)
+                .into_iter()
+                .for_each(|size| drive.set_earlier_size(ByteCount(*size)));
             drive.wants_room.set(hints.want_room.contains(spec));
             self.drives.borrow_mut().push(drive.clone());
             self.opening.awaited.borrow_mut().push(drive.clone());
@@ -72,7 +76,13 @@ impl Inventory {
             wait_or(&self.env, &self.opening.changed, || !self.is_awaited(&drive), until).await;
         }
         let until = patience.max(self.env.now() + probe::USUAL);
-        wait_or(&self.env, &self.opening.changed, || self.opening.awaited.borrow().is_empty(), until).await;
+        wait_or(
+            &self.env,
+            &self.opening.changed,
+            || self.opening.awaited.borrow().is_empty(),
+            until,
+        )
+        .await;
         self.events.leave_to_health(self.store_drives().await);
     }
 
@@ -127,8 +137,9 @@ impl Inventory {
     /// An unregistered drive of that name: the newcomer, if an earlier command named it.
     pub(crate) fn unregistered(&self, name: String, spec: &str) -> Rc<Drive> {
         let newcomers = self.newcomers.borrow();
-        let same =
-            newcomers.iter().find(|newcomer| newcomer.drive.name == name && newcomer.drive.spec == spec);
+        let same = newcomers
+            .iter()
+            .find(|newcomer| newcomer.drive.name == name && newcomer.drive.spec == spec);
         same.map_or_else(
             || Rc::new(Drive::new(name, spec, &self.attention, &self.drives)),
             |newcomer| newcomer.drive.clone(),
@@ -138,9 +149,12 @@ impl Inventory {
     /// An unregistered drive that a command is going to name.
     pub(crate) fn newcomer(&self, spec: &str) -> Rc<Drive> {
         let drive = self.unregistered(spec.to_owned(), spec);
-        let is_new = self.newcomers.borrow().iter().all(|newcomer| !Rc::ptr_eq(&newcomer.drive, &drive));
+        let is_new =
+            self.newcomers.borrow().iter().all(|newcomer| !Rc::ptr_eq(&newcomer.drive, &drive));
         if is_new {
-            self.newcomers.borrow_mut().push(Newcomer { drive: drive.clone(), is_old: Cell::new(false) });
+            self.newcomers
+                .borrow_mut()
+                .push(Newcomer { drive: drive.clone(), is_old: Cell::new(false) });
         }
         drive
     }
@@ -159,8 +173,12 @@ impl Inventory {
     /// After a command: [releases](Self::let_newcomer_go) the drives that were probed for it and
     /// not registered, so that others can use them.
     pub(crate) fn let_untaken_go(&self, looked: &[Rc<Drive>]) {
-        let is_registered = |drive: &Rc<Drive>| self.drives.borrow().iter().any(|one| Rc::ptr_eq(one, drive));
-        looked.iter().filter(|drive| !is_registered(drive)).for_each(|drive| self.let_newcomer_go(drive));
+        let is_registered =
+            |drive: &Rc<Drive>| self.drives.borrow().iter().any(|one| Rc::ptr_eq(one, drive));
+        looked
+            .iter()
+            .filter(|drive| !is_registered(drive))
+            .for_each(|drive| self.let_newcomer_go(drive));
     }
 
     /// Whether a drive that was given at the start stays registered: not if it is a file that is

@@ -109,7 +109,8 @@ struct Label {
 
 impl Question {
     async fn open(&self) -> Result<Access, Error> {
-        let opened = Access::open(&self.env, &self.spec, self.traffic.clone(), self.epoch.clone()).await;
+        let opened =
+            Access::open(&self.env, &self.spec, self.traffic.clone(), self.epoch.clone()).await;
         opened.map_err(|error| unavailable(&self.name, &error))
     }
 
@@ -117,7 +118,8 @@ impl Question {
     /// or device.
     async fn held_still(&self) -> Option<Access> {
         let held = self.held.clone()?;
-        let changed = held.source.look().await.is_err_and(|error| error.kind == IoErrorKind::Changed);
+        let changed =
+            held.source.look().await.is_err_and(|error| error.kind == IoErrorKind::Changed);
         (!changed).then_some(held)
     }
 
@@ -143,7 +145,8 @@ impl Question {
         let settled = self.ending.settle(&self.env, access.clone(), read).await;
         let settled = settled.map_err(|(error, what_helps)| {
             let sentence = format!(
-                "drive {} cannot be flushed, or read where its label would be ({error}); {what_helps}",
+                "drive {} cannot be flushed, or read where its label would be ({error}); \
+                    {what_helps}",
                 self.name
             );
             Error::new(ErrorKind::Unavailable, sentence)
@@ -252,7 +255,8 @@ impl Drive {
         if let Some(first) = first {
             self.switch_to(None, None);
             let sentence = format!(
-                "drive {} is another path to drive {first}, which is open; a second path is not used",
+                "drive {} is another path to drive {first}, which is open; a second path is not \
+                    used",
                 self.name
             );
             return self.set_problem(Some(Error::new(ErrorKind::InUse, sentence)));

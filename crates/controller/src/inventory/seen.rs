@@ -65,7 +65,11 @@ impl Inventory {
 
     /// When a drive of an array was last present, as far as noted.
     pub(crate) fn last_seen(&self, array: Uuid) -> Option<u64> {
-        self.seen.borrow().iter().find(|seen| seen.label.array == array).map(|seen| seen.last_seen_unix_s)
+        self.seen
+            .borrow()
+            .iter()
+            .find(|seen| seen.label.array == array)
+            .map(|seen| seen.last_seen_unix_s)
     }
 
     /// Remembers arrays with a drive present. Memory-only arrays end with the process.

@@ -37,7 +37,9 @@ impl Written {
     /// The known state for this content of the label area.
     pub(crate) fn of(label: &LabelSeen) -> Written {
         match label {
-            LabelSeen::Sound(carried) => carried.drive.clone().map_or(Written::Headless, Written::This),
+            LabelSeen::Sound(carried) => {
+                carried.drive.clone().map_or(Written::Headless, Written::This)
+            }
             LabelSeen::Headless(_) => Written::Headless,
             _ => Written::Nothing,
         }
@@ -73,7 +75,9 @@ impl Underway {
 
 /// Writes new structures: first to new drives, so that no drive names one without a structure; then
 /// to all others at once. Returns the failures, by number.
-pub(crate) async fn write_structures(updates: Vec<(usize, Rc<Drive>, Told)>) -> BTreeMap<usize, IoError> {
+pub(crate) async fn write_structures(
+    updates: Vec<(usize, Rc<Drive>, Told)>,
+) -> BTreeMap<usize, IoError> {
     let mut failed = BTreeMap::new();
     let (mut new, mut known) = (Vec::new(), Vec::new());
     for (number, drive, told) in updates {
@@ -112,14 +116,18 @@ pub(crate) async fn repair(
     };
     let mut sound = found.clone();
     if !found.has_sound_copy() {
-        let site = drive.access().and_then(|access| access.site()).ok_or(IoError::new(IoErrorKind::Gone))?;
-        let told =
-            Telling::of_content(content, &site).and_then(|telling| telling.told(&site, content.drive()));
+        let site = drive
+            .access()
+            .and_then(|access| access.site())
+            .ok_or(IoError::new(IoErrorKind::Gone))?;
+        let told = Telling::of_content(content, &site)
+            .and_then(|telling| telling.told(&site, content.drive()));
         sound.structure = told.map_err(invalid)?.structure;
     }
     let steps = ddf::repair(&sound).map_err(invalid)?.into_iter();
     let then = Rc::new(ddf::Drive::written(found.size, sound.structure));
-    let underway = Underway { number: 0, drive: drive.clone(), steps, then: Written::This(then.clone()) };
+    let underway =
+        Underway { number: 0, drive: drive.clone(), steps, then: Written::This(then.clone()) };
     run(vec![underway]).await.into_values().next().map_or(Ok(then), Err)
 }
 
@@ -154,7 +162,9 @@ async fn steps(drive: &Drive, told: &Told) -> Result<Vec<Step>, IoError> {
     };
     let size = access.info().size;
     let old = match &known {
-        Written::This(old) if old.structure == told.structure && !old.needs_repair() => return Ok(Vec::new()),
+        Written::This(old) if old.structure == told.structure && !old.needs_repair() => {
+            return Ok(Vec::new());
+        }
         Written::This(old) => Some(&**old),
         _ => None,
     };

@@ -34,16 +34,20 @@ pub(super) fn moves_along(order: &ReshapeVolume) -> bool {
 pub(super) fn note_of_others(along: &[Along]) -> Option<String> {
     let names: Vec<String> = along.iter().map(|other| format!("'{}'", other.of.name)).collect();
     let gains = |other: &&Along| other.way.geometry.capacity() > other.way.capacity;
-    let more = along
-        .iter()
-        .find(gains)
-        .map(|other| format!("; 'softroc volume expand {}' then uses their additional space", other.of.name));
+    let more = along.iter().find(gains).map(|other| {
+        format!(
+            "; 'softroc volume expand {}' then uses their additional \
+            space",
+            other.of.name
+        )
+    });
     let them = if names.len() == 1 {
         "is reshaped after it, and keeps its"
     } else {
         "are reshaped after it, one after the other, and keep their"
     };
-    (!names.is_empty()).then(|| format!("{} {them} size{}", names.join(", "), more.unwrap_or_default()))
+    (!names.is_empty())
+        .then(|| format!("{} {them} size{}", names.join(", "), more.unwrap_or_default()))
 }
 
 impl Lifecycle {
@@ -88,7 +92,8 @@ impl Lifecycle {
         label: Label,
         (volume, way): (&Volume, &Way),
     ) -> Result<Vec<Along>> {
-        let mut next = self.arrays.label_on_its_way(label, &volume.label(), (way, self.arrays.new_uuid()))?;
+        let mut next =
+            self.arrays.label_on_its_way(label, &volume.label(), (way, self.arrays.new_uuid()))?;
         name_once(&mut next, volume.uuid());
         let mut along = Vec::new();
         while let Some((of, follows)) = next_follower(&next) {
@@ -116,11 +121,15 @@ fn cannot_come(
     why: &Error,
 ) -> Error {
     let (name, first) = (&of.name, &order.volume);
-    let named =
-        ReshapeVolume { add: order.add.clone(), remove: order.remove.clone(), ..ReshapeVolume::default() };
+    let named = ReshapeVolume {
+        add: order.add.clone(),
+        remove: order.remove.clone(),
+        ..ReshapeVolume::default()
+    };
     let named = ReshapeVolume { volume: name.clone(), ..named };
     let from = of.geometry(label.member.len()).ok();
-    let keeps = from.filter(|_| TO.contains(&of.level)).map(|from| shape_of(of.level, drives, (of, &from)));
+    let keeps =
+        from.filter(|_| TO.contains(&of.level)).map(|from| shape_of(of.level, drives, (of, &from)));
     let keeps = keeps.filter(|shape| shape.check().is_ok());
     let has_room = |shape: &Shape, from: &Geometry| {
         let geometry = shape.geometry(from.strip(), ByteCount(of.member_bytes)).ok()?;
@@ -141,14 +150,20 @@ fn cannot_come(
             )
         }
         (None, Some(level)) => {
-            let command = command(&ReshapeVolume { level: Some(level.name().to_owned()), ..named }, None);
+            let command =
+                command(&ReshapeVolume { level: Some(level.name().to_owned()), ..named }, None);
             format!("reshape that volume to another level; '{first}' follows: run '{command}'")
         }
         (None, None) => {
-            format!("copy it to a volume on other drives, and then run 'softroc volume delete {name}'")
+            format!(
+                "copy it to a volume on other drives, and then run 'softroc volume delete \
+                {name}'"
+            )
         }
     };
-    let sentence =
-        format!("'{name}' on the same drives must be reshaped as well, and cannot be: {why}; {nearest}");
+    let sentence = format!(
+        "'{name}' on the same drives must be reshaped as well, and cannot be: {why}; \
+            {nearest}"
+    );
     Error::new(why.kind, sentence)
 }

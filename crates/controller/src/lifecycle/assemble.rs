@@ -34,8 +34,8 @@ use crate::inventory::Drive;
 use crate::lifecycle::Lifecycle;
 use engine::{RegionIndex, RegionSet};
 use ondisk::{
-    Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid, readiness,
-    slots,
+    Cause, Copies, GENERATION_STRIDE, IntentMap, Label, Readiness, Role, StartDegraded, Uuid,
+    readiness, slots,
 };
 use platform::IoError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,8 @@ impl Lifecycle {
             && array.not_current().is_empty()
             && array.out().is_empty()
             && !array.is_apart()
-            && with_places.all(|(member, place)| member.replacement.is_none() || place.replacement.is_some())
+            && with_places
+                .all(|(member, place)| member.replacement.is_none() || place.replacement.is_some())
             && self.arrays.has_all_log_devices(array);
         let waits_for: Vec<&Rc<Drive>> =
             if is_complete { drives_of(array, awaited) } else { awaited.iter().collect() };
@@ -114,7 +115,8 @@ impl Lifecycle {
     /// Reports the volumes that are not served after the start of their array.
     pub(super) fn report_not_started(&self, array: &Array, error: Option<Error>) {
         for volume in array.known_volumes().iter().filter(|volume| !volume.is_served()) {
-            let why = volume.refusal().or_else(|| error.as_ref().map(|error| error.message.clone()));
+            let why =
+                volume.refusal().or_else(|| error.as_ref().map(|error| error.message.clone()));
             let cause = "it could not be started";
             self.events.report(
                 EventCode::VolumeNotStarted,
@@ -132,7 +134,11 @@ impl Lifecycle {
     /// # Errors
     /// Why no volume is started; nothing has changed then, except that a drive may have failed. If
     /// only some volumes are not started, each records its reason.
-    pub(crate) async fn start_array(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
+    pub(crate) async fn start_array(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        order: StartOrder,
+    ) -> Result<()> {
         let started = self.try_start(array, order).await;
         if let Err(error) = &started {
             for volume in array.volumes().iter().filter(|volume| volume.refusal().is_none()) {
@@ -145,11 +151,16 @@ impl Lifecycle {
     async fn try_start(self: &Rc<Self>, array: &Rc<Array>, order: StartOrder) -> Result<()> {
         self.check_nothing_moves(array)?;
         array.volumes().iter().for_each(|volume| volume.set_refusal(None));
-        array.places().iter().filter_map(|place| place.drive.as_ref()).for_each(|drive| drive.note_use());
+        array
+            .places()
+            .iter()
+            .filter_map(|place| place.drive.as_ref())
+            .for_each(|drive| drive.note_use());
         array.forget_lost();
         let mut ready = array.known_volumes();
         ready.retain(|volume| array.readiness(volume) != Readiness::Offline);
-        let is_any_ready = array.volumes().iter().any(|volume| array.readiness(volume) != Readiness::Offline);
+        let is_any_ready =
+            array.volumes().iter().any(|volume| array.readiness(volume) != Readiness::Offline);
         if !is_any_ready {
             let reasons = array.reasons().join("; ");
             return Err(wrong(format!("{} cannot be started: {reasons}", array.names())));
@@ -175,18 +186,7 @@ impl Lifecycle {
             return Err(refusals.pop().unwrap_or_else(|| wrong("there is no volume to start")));
         }
         if unknown > 0 {
-            let text = format!(
-                "the write-intent map of {} cannot be read in {unknown} blocks: all regions of these blocks are resynced",
-                array.names()
-            );
-            let effect = "more regions are resynced than necessary";
-            self.events.report(
-                EventCode::ArrayMapUnreadable,
-                &array.name(),
-                "the map cannot be read",
-                effect,
-                text,
-            );
+            self.report_unreadable_map(array, unknown);
         }
         let was_shut_down = array.label().was_shut_down();
         if !self.record_start(array, failed).await {
@@ -231,10 +231,13 @@ impl Lifecycle {
         }
         let rest = slots((0..places.len()).filter(|slot| !is_missing(slot)));
         // Drives that are still being rebuilt cannot serve alone.
-        let could = |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
-        let volume = array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
+        let could =
+            |volume: &&Rc<Volume>| readiness(&label, &volume.label(), &rest) != Readiness::Offline;
+        let volume =
+            array.volumes().into_iter().find(|volume| !missing.is_empty() && could(&volume))?;
         let named = |slots: &mut dyn Iterator<Item = usize>| {
-            let names: Vec<String> = slots.map(|slot| self.arrays.member_name(array, slot)).collect();
+            let names: Vec<String> =
+                slots.map(|slot| self.arrays.member_name(array, slot)).collect();
             names.join(", ")
         };
         let is_current = |slot: &usize| places[*slot].role == Role::Current;
@@ -254,6 +257,23 @@ impl Lifecycle {
             took part up to change {confirmed}, and later writes are unknown here. Connect {it}; \
             or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
         ))
+    }
+
+    /// Reports blocks of the write-intent map that no member could read.
+    fn report_unreadable_map(&self, array: &Array, unknown: u32) {
+        let text = format!(
+            "the write-intent map of {} cannot be read in {unknown} blocks: all regions of \
+                these blocks are resynced",
+            array.names()
+        );
+        let effect = "more regions are resynced than necessary";
+        self.events.report(
+            EventCode::ArrayMapUnreadable,
+            &array.name(),
+            "the map cannot be read",
+            effect,
+            text,
+        );
     }
 
     /// Reads and merges the maps of all current members. Returns the number of unreadable blocks.
@@ -279,7 +299,8 @@ impl Lifecycle {
             if saves {
                 saved.insert_all(&RegionSet::from_runs([[region, region + 1]]));
             }
-            let counts = |volume: Rc<Volume>| volume.is_redundant() && array.is_in_use(&volume, region);
+            let counts =
+                |volume: Rc<Volume>| volume.is_redundant() && array.is_in_use(&volume, region);
             if saves || !volume.is_some_and(counts) {
                 map.unmark(region);
             }
@@ -308,7 +329,12 @@ impl Lifecycle {
 
     /// The last step of a start: serves every volume that is ready. Returns the last error if none
     /// is served.
-    async fn attach_volumes(&self, array: &Rc<Array>, order: StartOrder, was_shut_down: bool) -> Result<()> {
+    async fn attach_volumes(
+        &self,
+        array: &Rc<Array>,
+        order: StartOrder,
+        was_shut_down: bool,
+    ) -> Result<()> {
         let mut outcome = Err(wrong(format!("no volume of {} can be started", array.names())));
         for volume in array.known_volumes() {
             let _turn = array.starting_turn().await;
@@ -342,7 +368,11 @@ impl Lifecycle {
     }
 
     /// Steps 3 and 4 of a start.
-    async fn record_start(self: &Rc<Self>, array: &Rc<Array>, failed: BTreeMap<usize, IoError>) -> bool {
+    async fn record_start(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        failed: BTreeMap<usize, IoError>,
+    ) -> bool {
         let _turn = array.metadata_turn().await;
         array.forget_unrecorded();
         let mut next = array.label();
@@ -485,14 +515,20 @@ impl Lifecycle {
 
 /// Applies the found drives to the label: names and sizes. Returns the slots whose drive is now
 /// missing, and the slots whose drive returned and is current.
-fn place_drives(array: &Array, next: &mut Label, places: &mut [SlotContent]) -> (Vec<Failing>, Vec<usize>) {
+fn place_drives(
+    array: &Array,
+    next: &mut Label,
+    places: &mut [SlotContent],
+) -> (Vec<Failing>, Vec<usize>) {
     let mut gone = Vec::new();
     let mut readmitted = Vec::new();
     for (slot, place) in places.iter_mut().enumerate() {
         match (&place.role, &place.drive) {
             (Role::Current, Some(_)) => place.reason = None,
             // It was missing at an earlier start, and nothing was written since: it is current.
-            (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => readmitted.push(slot),
+            (Role::Left(Cause::Missing), Some(_)) if array.missed(slot).is_empty() => {
+                readmitted.push(slot)
+            }
             _ if next.member[slot].is_online() => {
                 let what = "it was not found, or has an outdated copy".to_owned();
                 gone.push(Failing { slot, cause: Cause::Missing, what, is_lasting: false });

@@ -66,15 +66,17 @@ impl Lifecycle {
     pub(crate) fn drives_to_look_at(&self, command: &Command) -> Vec<Rc<Drive>> {
         let (named, looks_at_all): (Vec<&String>, bool) = match command {
             Command::DriveAdd { drive, size_bytes: None } => (vec![drive], true),
-            Command::DriveOnline { drive } | Command::DriveRescan { drive, .. } => (vec![drive], true),
+            Command::DriveOnline { drive } | Command::DriveRescan { drive, .. } => {
+                (vec![drive], true)
+            }
             Command::DriveReplace { with, .. } => (vec![with], false),
             Command::VolumeCreate(create) => (create.drives.iter().collect(), true),
             Command::VolumeReshape(order) => (order.add.iter().collect(), false),
             Command::SpareAdd(add) => (vec![&add.drive], false),
             Command::LogAdd { drives, .. } => (drives.iter().collect(), false),
-            Command::ForeignList {} | Command::ForeignImport { .. } | Command::ForeignClear { .. } => {
-                (Vec::new(), true)
-            }
+            Command::ForeignList {}
+            | Command::ForeignImport { .. }
+            | Command::ForeignClear { .. } => (Vec::new(), true),
             Command::VolumeStart { .. } => (Vec::new(), true),
             _ => return Vec::new(),
         };
@@ -131,7 +133,8 @@ impl Lifecycle {
                 drive.check_made_for_a_drive(&self.env).await?;
             }
             let Some(access) = drive.access() else {
-                let closed = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+                let closed =
+                    || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
                 return Err(drive.problem().unwrap_or_else(closed));
             };
             let info = access.info().clone();
@@ -148,10 +151,13 @@ impl Lifecycle {
             let twin = twin.map(|other| other.drive.name.clone());
             candidates.push(candidate);
             if let Some(twin) = twin {
-                return Err(invalid(format!("{twin} and {spec} are the same drive; name each drive once")));
+                return Err(invalid(format!(
+                    "{twin} and {spec} are the same drive; name each drive once"
+                )));
             }
             if is_new && let Some(other) = self.inventory.same_drive(&drive) {
-                let sentence = format!("drive {spec} is registered as {}; use that name", other.name);
+                let sentence =
+                    format!("drive {spec} is registered as {}; use that name", other.name);
                 return Err(Error::new(ErrorKind::InUse, sentence));
             }
             if let Some(failure) = self.inventory.failure_of(&drive) {
@@ -159,7 +165,8 @@ impl Lifecycle {
             }
             if info.read_only {
                 let sentence = format!(
-                    "drive {spec} is read-only, and has to be writable: allow writing, or choose another drive"
+                    "drive {spec} is read-only, and has to be writable: allow writing, or choose \
+                        another drive"
                 );
                 return Err(Error::new(ErrorKind::Unavailable, sentence));
             }
@@ -179,13 +186,22 @@ impl Lifecycle {
         });
         let device = drive.log_label().and_then(|own| {
             let has_it = |other: &Rc<Drive>| {
-                other.log_label().is_some_and(|label| (label.log, label.device) == (own.log, own.device))
+                other
+                    .log_label()
+                    .is_some_and(|label| (label.log, label.device) == (own.log, own.device))
             };
-            self.inventory.drives().into_iter().find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
+            self.inventory
+                .drives()
+                .into_iter()
+                .find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
         });
         let spare = drive.spare().and_then(|own| {
-            let has_it = |other: &Rc<Drive>| other.spare().is_some_and(|spare| spare.drive == own.drive);
-            self.inventory.drives().into_iter().find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
+            let has_it =
+                |other: &Rc<Drive>| other.spare().is_some_and(|spare| spare.drive == own.drive);
+            self.inventory
+                .drives()
+                .into_iter()
+                .find(|other| !Rc::ptr_eq(other, drive) && has_it(other))
         });
         let is_other = |other: &Rc<Drive>| !Rc::ptr_eq(other, drive);
         let of_use = member.or(device).filter(is_used).or(spare.filter(is_other));
@@ -193,7 +209,8 @@ impl Lifecycle {
             Some(other) => Err(Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "drive {spec} has the label of drive {}, which is in use: it is the same storage under another name, or a copy of it; choose another drive",
+                    "drive {spec} has the label of drive {}, which is in use: it is the same \
+                        storage under another name, or a copy of it; choose another drive",
                     other.name
                 ),
             )),
@@ -205,7 +222,8 @@ impl Lifecycle {
     fn check_free(&self, spec: &str, drive: &Drive, destroy: bool) -> Result<()> {
         if self.arrays.is_log_device(drive) {
             let sentence = format!(
-                "drive {spec} is a log device; choose another drive, or first run 'softroc log remove {spec}'"
+                "drive {spec} is a log device; choose another drive, or first run 'softroc log \
+                    remove {spec}'"
             );
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
@@ -218,16 +236,22 @@ impl Lifecycle {
             && (array.is_running() || !destroy)
         {
             let volumes = array.names();
-            let what =
-                if array.known_volumes().len() == 1 { "delete that volume" } else { "delete those volumes" };
+            let what = if array.known_volumes().len() == 1 {
+                "delete that volume"
+            } else {
+                "delete those volumes"
+            };
             let beside = match array.is_running() {
-                true => format!(", or use the free space of the array with --array {}", array.name()),
+                true => {
+                    format!(", or use the free space of the array with --array {}", array.name())
+                }
                 false => String::new(),
             };
             return Err(Error::new(
                 ErrorKind::InUse,
                 format!(
-                    "drive {spec} is drive {slot} of {volumes}; {what} first, choose another drive{beside}"
+                    "drive {spec} is drive {slot} of {volumes}; {what} first, choose another \
+                        drive{beside}"
                 ),
             ));
         }
@@ -241,7 +265,8 @@ impl Lifecycle {
         }
         let holds = |what: String| {
             let sentence = format!(
-                "drive {spec} holds {what}; choose another drive, or use --destroy-data if that may be lost"
+                "drive {spec} holds {what}; choose another drive, or use --destroy-data if that \
+                    may be lost"
             );
             Err(Error::new(ErrorKind::HoldsData, sentence))
         };
@@ -252,14 +277,17 @@ impl Lifecycle {
             );
         }
         match drive.label() {
-            LabelSeen::Bad(why) => return holds(format!("a SoftROC label that cannot be used ({why})")),
+            LabelSeen::Bad(why) => {
+                return holds(format!("a SoftROC label that cannot be used ({why})"));
+            }
             LabelSeen::Sound(carried) => match &carried.content {
                 Content::Member(label) if label.phase == Phase::Online => {
                     return holds(format!("a part of the volume {}", label.names()));
                 }
                 Content::Spare(_) => {
                     let sentence = format!(
-                        "drive {spec} is a hot spare; remove the spare first, or choose another drive"
+                        "drive {spec} is a hot spare; remove the spare first, or choose another \
+                            drive"
                     );
                     return Err(Error::new(ErrorKind::InUse, sentence));
                 }
@@ -270,7 +298,10 @@ impl Lifecycle {
             LabelSeen::Log(_) if taken.as_log => return Ok(()),
             LabelSeen::Log(label) => return holds(describe_log(&label)),
             LabelSeen::Headless(headless) => {
-                return holds(format!("a part of the array {}, and its metadata are lost", headless.array));
+                return holds(format!(
+                    "a part of the array {}, and its metadata are lost",
+                    headless.array
+                ));
             }
             // The description of other metadata below covers it.
             LabelSeen::Foreign(_) | LabelSeen::Blank => {}
@@ -280,7 +311,9 @@ impl Lifecycle {
             Ok(findings) => holds(findings.join(" and ")),
             Err(error) => Err(Error::new(
                 ErrorKind::Unavailable,
-                format!("the content of drive {spec} cannot be read ({error}); choose another drive"),
+                format!(
+                    "the content of drive {spec} cannot be read ({error}); choose another drive"
+                ),
             )),
         }
     }
@@ -297,7 +330,9 @@ impl Lifecycle {
         }
         match self.inventory.drive_called(spec) {
             Some(drive) => Ok(Some(drive)),
-            None if self.arrays.slot_named(spec).is_some() => self.arrays.find_drive(spec).map(Some),
+            None if self.arrays.slot_named(spec).is_some() => {
+                self.arrays.find_drive(spec).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -333,7 +368,8 @@ impl Lifecycle {
     /// stored.
     pub(crate) async fn adopt_apart(&self, candidates: &[Candidate]) -> Result<()> {
         self.adopt(candidates).await?;
-        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let drives: Vec<Rc<Drive>> =
+            candidates.iter().map(|candidate| candidate.drive.clone()).collect();
         let mut beside = self.inventory.drives();
         beside.retain(|drive| {
             !self.arrays.is_in_use(drive) && drives.iter().all(|other| !Rc::ptr_eq(other, drive))

@@ -26,7 +26,8 @@ const NOT_SUSPENDED: &str = "; a drive with the only copy of data cannot be susp
 
 fn not_recorded(array: &Array, drive: &str) -> Error {
     let sentence = format!(
-        "the state of drive {drive} could not be recorded on the other drives; run 'softroc volume show {}'",
+        "the state of drive {drive} could not be recorded on the other drives; run 'softroc volume \
+            show {}'",
         array.name()
     );
     Error::new(ErrorKind::Failed, sentence)
@@ -59,11 +60,13 @@ fn costs_of(array: &Array, slot: usize, drive: &str) -> Vec<(DriveCost, String)>
             last_redundancy: now.more().at_least.0 > 0 && then.more().at_least.0 == 0,
         };
         if cost.loses_data() {
-            let text = format!("'{name}' would lose data: drive {drive} has data without redundancy");
+            let text =
+                format!("'{name}' would lose data: drive {drive} has data without redundancy");
             costs.push((cost, text));
         } else if cost.last_redundancy {
             let text = format!(
-                "'{name}' has no redundancy left without drive {drive}: the failure of another drive may lose data"
+                "'{name}' has no redundancy left without drive {drive}: the failure of another \
+                    drive may lose data"
             );
             costs.push((cost, text));
         }
@@ -108,7 +111,8 @@ impl TakeOut {
                 'softroc drive {verb} {text}' again to see it"
             ),
             None => format!(
-                "{what}; nothing was changed; wait for its tasks ('softroc task list'), or accept the loss with 'softroc drive {verb} --yes {text}'"
+                "{what}; nothing was changed; wait for its tasks ('softroc task list'), or accept \
+                    the loss with 'softroc drive {verb} --yes {text}'"
             ),
         };
         Err(Error::new(kind, sentence))
@@ -143,10 +147,12 @@ impl Lifecycle {
             return Err(wrong(format!("drive {text} of {names} is out of service already")));
         }
         let out = array.out().with(DriveIndex(slot as u16));
-        let needs = |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
+        let needs =
+            |volume: &Rc<Volume>| volume.lost().is_empty() && !array.can_spare(volume, &out);
         if let Some(volume) = array.volumes().iter().find(|volume| needs(volume)) {
             let what = format!(
-                "'{}' ({}, {}) needs drive {text}: without it, hosts could not reach the data; nothing was changed",
+                "'{}' ({}, {}) needs drive {text}: without it, hosts could not reach the data; \
+                    nothing was changed",
                 volume.name(),
                 volume.geometry.level().title(),
                 array.current_state(volume)
@@ -180,7 +186,12 @@ impl Lifecycle {
     /// # Errors
     /// When that cannot be recorded, or another drive is about to replace it and would take its
     /// slot at once.
-    async fn suspends_already(&self, array: &Rc<Array>, slot: usize, order: &TakeOut) -> Result<bool> {
+    async fn suspends_already(
+        &self,
+        array: &Rc<Array>,
+        slot: usize,
+        order: &TakeOut,
+    ) -> Result<bool> {
         let (text, member) = (&order.drive, array.label().member[slot].clone());
         if member.is_online()
             && let Some(replacement) = &member.replacement
@@ -202,7 +213,11 @@ impl Lifecycle {
     }
 
     /// `volume set --name`.
-    pub(crate) async fn rename_volume(self: &Rc<Self>, volume: &str, name: &str) -> Result<OfVolume> {
+    pub(crate) async fn rename_volume(
+        self: &Rc<Self>,
+        volume: &str,
+        name: &str,
+    ) -> Result<OfVolume> {
         let (array, volume) = self.arrays.find_volume(volume)?;
         let old = volume.name();
         if old == name {
@@ -220,8 +235,10 @@ impl Lifecycle {
             self.arrays.commit(&array, next, Vec::new()).await
         };
         if !recorded {
-            let sentence =
-                format!("the name could not be recorded; run 'softroc volume show {}'", volume.name());
+            let sentence = format!(
+                "the name could not be recorded; run 'softroc volume show {}'",
+                volume.name()
+            );
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         // Durable before it is published: a host that uses the new name finds it after a crash,
@@ -252,7 +269,8 @@ impl Lifecycle {
         }
         self.inventory.forget_array(array.uuid).await?;
         self.arrays.remove(array.uuid);
-        let text = format!("{names} was removed from the list: its drives are not searched for any more");
+        let text =
+            format!("{names} was removed from the list: its drives are not searched for any more");
         self.events.report(
             EventCode::VolumeForgotten,
             &name,
@@ -278,7 +296,8 @@ impl Lifecycle {
         degraded: bool,
     ) -> Result<OfVolume> {
         let (array, volume) = self.arrays.find_volume(volume)?;
-        let order = StartOrder { forced: accept.then_some(volume.uuid()), without_missing: degraded };
+        let order =
+            StartOrder { forced: accept.then_some(volume.uuid()), without_missing: degraded };
         let name = volume.name();
         let is_well = !array.has_lost();
         if volume.is_served() && is_well {
@@ -302,7 +321,8 @@ impl Lifecycle {
         let away = self.look_again(&array).await;
         let (array, volume) = self.arrays.find_volume(&volume.uuid().to_string())?;
         if let Err(error) = self.start_array(&array, order).await {
-            let problems = away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
+            let problems =
+                away.iter().filter_map(|drive| drive.problem()).map(|problem| problem.message);
             let sentences: Vec<String> = std::iter::once(error.message).chain(problems).collect();
             return Err(Error::new(error.kind, sentences.join("; ")));
         }

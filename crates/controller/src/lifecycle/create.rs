@@ -65,7 +65,8 @@ impl Lifecycle {
     pub(crate) fn check_new_name(&self, name: &str) -> Result<()> {
         if !ondisk::is_volume_name(name) {
             return Err(invalid(format!(
-                "'{name}' is not a valid volume name; use up to {} letters, digits, '-', '_' and '.', beginning with a letter or digit",
+                "'{name}' is not a valid volume name; use up to {} letters, digits, '-', '_' and \
+                    '.', beginning with a letter or digit",
                 ondisk::LONGEST_NAME
             )));
         }
@@ -84,9 +85,11 @@ impl Lifecycle {
         self.check_new_name(&create.name)?;
         let array = self.array_named(&create)?;
         let of_array = array.iter().flat_map(|array| array.places());
-        let of_array: Vec<String> = of_array.filter_map(|place| Some(place.drive?.name.clone())).collect();
+        let of_array: Vec<String> =
+            of_array.filter_map(|place| Some(place.drive?.name.clone())).collect();
         let names = create.drives.clone();
-        let create = create.with_default_settings(names.iter().chain(&of_array).map(String::as_str));
+        let create =
+            create.with_default_settings(names.iter().chain(&of_array).map(String::as_str));
         let (array, volume, mut notes) = match array {
             Some(array) => {
                 let (volume, notes) = self.create_beside(&create, &array).await?;
@@ -98,7 +101,13 @@ impl Lifecycle {
         let name = volume.name();
         let text = format!("'{name}' was created: {}", volume.geometry);
         let effect = format!("it is {}", array.current_state(&volume));
-        self.events.report(EventCode::VolumeCreated, &name, "an operator created it", &effect, text);
+        self.events.report(
+            EventCode::VolumeCreated,
+            &name,
+            "an operator created it",
+            &effect,
+            text,
+        );
         Ok((array, volume, notes))
     }
 
@@ -118,8 +127,13 @@ impl Lifecycle {
             .drives
             .iter()
             .map(|spec| {
-                let known = self.inventory.drive_called(spec).and_then(|drive| self.arrays.place_of(&drive));
-                known.or_else(|| self.arrays.slot_named(spec)).filter(|(array, _)| array.is_running())
+                let known = self
+                    .inventory
+                    .drive_called(spec)
+                    .and_then(|drive| self.arrays.place_of(&drive));
+                known
+                    .or_else(|| self.arrays.slot_named(spec))
+                    .filter(|(array, _)| array.is_running())
             })
             .collect();
         let Some(Some((array, _))) = named.first() else { return Ok(None) };
@@ -130,14 +144,16 @@ impl Lifecycle {
             .map(|(_, slot)| units::DriveIndex(*slot as u16))
             .collect();
         // Drives that are named twice, or belong to several arrays, are refused one by one.
-        let all = slots.count().as_usize() == array.places().len() && named.len() == array.places().len();
+        let all =
+            slots.count().as_usize() == array.places().len() && named.len() == array.places().len();
         Ok(all.then(|| array.clone()))
     }
 
     async fn create_on_drives(self: &Rc<Self>, create: &CreateVolume) -> Result<OfVolume> {
         let wanted = Wanted::of(create, create.drives.len())?;
         let mut candidates = Vec::new();
-        let checked = self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
+        let checked =
+            self.check_candidates(&create.drives, create.destroy_data, &mut candidates).await;
         let shape = checked.and_then(|()| {
             let measures: Vec<_> = candidates.iter().map(Candidate::measure).collect();
             let mut shape = Shape::on_drives(&wanted, &measures)?;
@@ -159,21 +175,9 @@ impl Lifecycle {
         made
     }
 
-    /// Creates the array: see the order of writes in the module header.
-    async fn make_array(
-        self: &Rc<Self>,
-        create: &CreateVolume,
-        shape: Shape,
-        candidates: &[Candidate],
-    ) -> Result<OfVolume> {
-        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
-        let zeroed = drives.iter().all(|drive| drive.is_zeroed());
-        let member: Vec<Member> = drives
-            .iter()
-            .map(|drive| Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1))
-            .collect();
-        let volume = self.new_label(create, &shape, zeroed, None)?;
-        let label = Label {
+    /// The first label of a new array.
+    fn first_label(&self, member: Vec<Member>, volume: VolumeLabel) -> Label {
+        Label {
             array: self.arrays.new_uuid(),
             drive: member.first().map_or(ondisk::Uuid([0; 16]), |member| member.uuid),
             generation: 1,
@@ -183,12 +187,34 @@ impl Lifecycle {
             shut_down: false,
             failed: Vec::new(),
             leaving: Vec::new(),
-            initialisation_blocks: volume.initialised_by_bytes.map(|_| table_blocks(volume.end_region())),
+            initialisation_blocks: volume
+                .initialised_by_bytes
+                .map(|_| table_blocks(volume.end_region())),
             tail: TailPlace::End,
             policy: Policy::default(),
             volume: vec![volume],
             member,
-        };
+        }
+    }
+
+    /// Creates the array: see the order of writes in the module header.
+    async fn make_array(
+        self: &Rc<Self>,
+        create: &CreateVolume,
+        shape: Shape,
+        candidates: &[Candidate],
+    ) -> Result<OfVolume> {
+        let drives: Vec<Rc<Drive>> =
+            candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let zeroed = drives.iter().all(|drive| drive.is_zeroed());
+        let member: Vec<Member> = drives
+            .iter()
+            .map(|drive| {
+                Member::online(self.arrays.new_uuid(), drive.name.clone(), drive.extent(), 1)
+            })
+            .collect();
+        let volume = self.new_label(create, &shape, zeroed, None)?;
+        let label = self.first_label(member, volume);
         label.check().map_err(invalid)?;
         let cannot = || invalid(format!("'{}' does not fit on its drives", create.name));
         let array = Array::new(&self.env, label).ok_or_else(cannot)?;
@@ -237,11 +263,16 @@ impl Lifecycle {
         beside: Option<&Label>,
     ) -> Result<VolumeLabel> {
         let geometry = &shape.geometry;
-        sectors::check_format(&create.name, create.sector_format.unwrap_or_default(), shape.capacity)?;
+        sectors::check_format(
+            &create.name,
+            create.sector_format.unwrap_or_default(),
+            shape.capacity,
+        )?;
         let regions = Regions::of(geometry).count;
         let first_region = extents::free_regions(beside, regions).ok_or_else(|| {
             invalid(format!(
-                "'{}' would have {regions} regions, more than the array has left; make it smaller, or use other drives",
+                "'{}' would have {regions} regions, more than the array has left; make it smaller, \
+                    or use other drives",
                 create.name
             ))
         })?;
@@ -263,7 +294,11 @@ impl Lifecycle {
             cache_mode: create.cache_mode.unwrap_or_default(),
             drive_cache: create.drive_cache.unwrap_or_default(),
             sector_format: create.sector_format.unwrap_or_default(),
-            ..self.arrays.label_of(create.name.clone(), geometry, first_region..first_region + regions)
+            ..self.arrays.label_of(
+                create.name.clone(),
+                geometry,
+                first_region..first_region + regions,
+            )
         };
         journal::with_write_hole(label, create.write_hole, beside).map_err(invalid)
     }
@@ -309,17 +344,20 @@ impl Lifecycle {
             return Err(Error::new(
                 ErrorKind::WrongState,
                 format!(
-                    "the array of {names} is not complete; volumes can be added when all of its drives are online"
+                    "the array of {names} is not complete; volumes can be added when all of its \
+                        drives are online"
                 ),
             ));
         }
         if label.volume.len() >= ondisk::MAX_VOLUMES {
             let most = ondisk::MAX_VOLUMES;
-            let sentence =
-                format!("the array of {names} has {most} volumes, which is the maximum; delete one first");
+            let sentence = format!(
+                "the array of {names} has {most} volumes, which is the maximum; delete one first"
+            );
             return Err(invalid(sentence));
         }
-        let drives: Vec<Rc<Drive>> = array.places().into_iter().filter_map(|place| place.drive).collect();
+        let drives: Vec<Rc<Drive>> =
+            array.places().into_iter().filter_map(|place| place.drive).collect();
         let shape = Shape::beside(wanted, &drives, &label)?;
         let new = self.new_label(create, &shape, false, Some(&label))?;
         let mut next = label;
@@ -350,7 +388,8 @@ impl Lifecycle {
             let name = self.arrays.member_name(array, *slot);
             let full = errors.values().any(is_full);
             let is_sound = errors.values().any(platform::IoError::spares_drive);
-            let sentence = format!("drive {name} could not be written ({error}); nothing was created");
+            let sentence =
+                format!("drive {name} could not be written ({error}); nothing was created");
             if !is_sound {
                 self.arrays.put_out(array, failing(errors, "writing its map")).await;
             }
@@ -361,8 +400,9 @@ impl Lifecycle {
             return Ok(());
         }
         let names = array.names();
-        let sentence =
-            format!("the new volume could not be recorded on the drives of {names}; nothing was created");
+        let sentence = format!(
+            "the new volume could not be recorded on the drives of {names}; nothing was created"
+        );
         Err(Error::new(ErrorKind::Failed, sentence))
     }
 
@@ -408,7 +448,11 @@ impl Lifecycle {
 
     /// Step 0 on unused drives. If drives were overwritten one by one, a power cut would leave
     /// incomplete arrays. Returns notes, a sentence each.
-    async fn delete_overwritten(self: &Rc<Self>, array: &Array, drives: &[Rc<Drive>]) -> Vec<String> {
+    async fn delete_overwritten(
+        self: &Rc<Self>,
+        array: &Array,
+        drives: &[Rc<Drive>],
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         for other in self.arrays_within(drives) {
             notes.extend(self.delete_array(&other).await);
@@ -424,7 +468,8 @@ impl Lifecycle {
             drive.set_label(LabelSeen::Blank);
         }
         for other in self.arrays.all() {
-            if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some()) {
+            if other.uuid != array.uuid && drives.iter().any(|drive| other.slot_of(drive).is_some())
+            {
                 self.arrays.remove(other.uuid);
                 self.report_overwritten(&other, array);
             }

@@ -123,7 +123,8 @@ impl Lifecycle {
     async fn take_labels_off_others(&self, array: &Array, names: &str) {
         let places = array.places();
         let is_in_place = |drive: &Rc<Drive>| {
-            let mut placed = places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
+            let mut placed =
+                places.iter().flat_map(|place| place.drive.iter().chain(&place.replacement));
             placed.any(|other| Rc::ptr_eq(other, drive))
         };
         for drive in self.inventory.drives() {
@@ -135,11 +136,17 @@ impl Lifecycle {
     }
 
     /// Deletes one volume; the array's other volumes stay.
-    pub(super) async fn delete_one(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) -> Result<()> {
+    pub(super) async fn delete_one(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> Result<()> {
         self.arrays.check_can_record(array, &volume.name())?;
         let _starting = array.starting_turn().await;
         // A reshape may have begun or ended while this waited for the lock.
-        let gone = || Error::new(ErrorKind::NotFound, format!("'{}' does not exist any more", volume.name()));
+        let gone = || {
+            Error::new(ErrorKind::NotFound, format!("'{}' does not exist any more", volume.name()))
+        };
         let volume = &array.volume(volume.uuid()).ok_or_else(gone)?;
         let all = array.with_parts(volume);
         let was_served = volume.is_served();
@@ -173,8 +180,9 @@ impl Lifecycle {
         if was_served && !array.has_lost() {
             self.arrays.attach(array, volume).await?;
         }
-        let sentence =
-            format!("the deletion of '{name}' could not be recorded; run 'softroc volume show {name}'");
+        let sentence = format!(
+            "the deletion of '{name}' could not be recorded; run 'softroc volume show {name}'"
+        );
         Err(Error::new(ErrorKind::Failed, sentence))
     }
 }

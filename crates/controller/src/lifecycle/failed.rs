@@ -11,7 +11,8 @@ use std::rc::Rc;
 /// Why a failed drive is refused, and what an operator can do.
 pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
     let sentence = format!(
-        "drive {name} failed at {} ({}); replace it; or, if it was repaired, run 'softroc drive clear-failed {name}'",
+        "drive {name} failed at {} ({}); replace it; or, if it was repaired, run 'softroc drive \
+            clear-failed {name}'",
         units::utc(failure.at_unix_s),
         failure.why
     );
@@ -21,7 +22,8 @@ pub(crate) fn refuse_failed(name: &str, failure: &FailedDrive) -> Error {
 /// Why a member of another system's array is refused, and what an operator can do.
 pub(crate) fn foreign_member(name: &str, array: &ForeignArray) -> Error {
     let sentence = format!(
-        "drive {name} is a member of the array {} of another system ({}); run 'softroc foreign list'",
+        "drive {name} is a member of the array {} of another system ({}); run 'softroc foreign \
+            list'",
         array.name, array.format
     );
     Error::new(ErrorKind::WrongState, sentence)
@@ -33,12 +35,18 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         self.check_has_left(text, &drive)?;
         let Some(failure) = self.inventory.failure_of(&drive) else {
-            let sentence = format!("drive {text} is not recorded as failed; run 'softroc drive list'");
+            let sentence = format!(
+                "drive {text} is not recorded as failed; run 'softroc drive \
+                list'"
+            );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         };
         self.forget_failure(&failure).await?;
-        let text =
-            format!("the failure of drive {} was cleared: it had failed ({})", drive.name, failure.why);
+        let text = format!(
+            "the failure of drive {} was cleared: it had failed \
+                ({})",
+            drive.name, failure.why
+        );
         self.events.report(
             EventCode::DriveTrusted,
             &drive.name,
@@ -54,11 +62,13 @@ impl Lifecycle {
     /// online`, and a cleared failure changes nothing.
     fn check_has_left(&self, text: &str, drive: &Drive) -> Result<()> {
         let is_out = |(array, slot): &(Rc<Array>, usize)| {
-            array.is_running() && array.label().member.get(*slot).is_some_and(|member| !member.is_online())
+            array.is_running()
+                && array.label().member.get(*slot).is_some_and(|member| !member.is_online())
         };
         let Some((array, slot)) = self.arrays.place_of(drive).filter(is_out) else { return Ok(()) };
         let sentence = format!(
-            "drive {text} still has slot {slot} of {}; run 'softroc drive online {}' to rebuild it there",
+            "drive {text} still has slot {slot} of {}; run 'softroc drive online {}' to rebuild it \
+                there",
             array.names(),
             drive.name
         );
@@ -91,7 +101,10 @@ impl Lifecycle {
             let mut next = array.label();
             next.failed.retain(|one| !is_it(one));
             if !self.arrays.commit(&array, next, Vec::new()).await {
-                let sentence = format!("the change could not be recorded; run 'softroc volume show {name}'");
+                let sentence = format!(
+                    "the change could not be recorded; run 'softroc volume show \
+                    {name}'"
+                );
                 return Err(Error::new(ErrorKind::Failed, sentence));
             }
         }

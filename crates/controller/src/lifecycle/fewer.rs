@@ -108,8 +108,8 @@ pub(super) fn capacity(
         ))),
         () if capacity < has && !order.destroy_data => {
             let sentence = format!(
-                "data of '{name}' beyond {capacity} would be lost; shrink its content (a file system \
-                first), and then run '{}'",
+                "data of '{name}' beyond {capacity} would be lost; shrink its content (a file \
+                 system first), and then run '{}'",
                 command(order, Some(capacity))
             );
             Err(Error::new(ErrorKind::LosesData, sentence))

@@ -44,13 +44,17 @@ pub(crate) type OfReshape = (Rc<Array>, Rc<Volume>, ReshapeInfo, Vec<String>);
 
 impl Lifecycle {
     /// Begins a reshape, or only describes it.
-    pub(crate) async fn reshape_volume(self: &Rc<Self>, order: &ReshapeVolume) -> Result<OfReshape> {
+    pub(crate) async fn reshape_volume(
+        self: &Rc<Self>,
+        order: &ReshapeVolume,
+    ) -> Result<OfReshape> {
         let (array, volume) = self.arrays.find_volume(&order.volume)?;
         self.check_can_move(&array, &volume, order)?;
         let kept = self.kept_members(order, &array, &volume)?;
         let mut candidates = Vec::new();
         let checked = self.check_candidates(&order.add, order.destroy_data, &mut candidates).await;
-        let ways = checked.and_then(|()| self.ways_of((order, kept), (&array, &volume), &candidates));
+        let ways =
+            checked.and_then(|()| self.ways_of((order, kept), (&array, &volume), &candidates));
         let (way, along) = match ways {
             Ok(ways) => ways,
             Err(error) => {
@@ -60,13 +64,18 @@ impl Lifecycle {
         };
         let removed = array.label().member.split_off(kept);
         let removes = removed.into_iter().map(|member| member.name).collect();
-        let others = along.iter().map(|other| info_of(&other.of, &other.from, &other.way)).collect();
+        let others =
+            along.iter().map(|other| info_of(&other.of, &other.from, &other.way)).collect();
         let of = volume.label();
-        let mut info = ReshapeInfo { removes, along: others, ..info_of(&of, &volume.geometry, &way) };
+        let mut info =
+            ReshapeInfo { removes, along: others, ..info_of(&of, &volume.geometry, &way) };
         if order.dry_run {
             let rate = self.slowest_rate(&array, &candidates).await;
-            let copied =
-                if way.reshape.is_in_place() { array.doubtful_bytes(&volume) } else { way.reshape.bytes() };
+            let copied = if way.reshape.is_in_place() {
+                array.doubtful_bytes(&volume)
+            } else {
+                way.reshape.bytes()
+            };
             info.estimated_s = seconds_of(&way, copied, rate);
             for (info, other) in info.along.iter_mut().zip(&along) {
                 info.estimated_s = seconds_of(&other.way, other.way.reshape.bytes(), rate);
@@ -84,8 +93,8 @@ impl Lifecycle {
         }
         let is_less = info.to.capacity_bytes < info.from.capacity_bytes;
         let behind = "hosts get errors beyond the new size from now on".to_owned();
-        let note = "connected hosts see the new size when they reconnect; run 'softroc task list' for the \
-            progress";
+        let note = "connected hosts see the new size when they reconnect; run 'softroc task list' \
+            for the progress";
         let notes = is_less.then_some(behind).into_iter().chain([note.to_owned()]);
         let notes = notes.chain(note_of_others(&along)).collect();
         Ok((array, volume, info, notes))
@@ -103,13 +112,19 @@ impl Lifecycle {
         }
         let label = self.ordered_label((order, kept), array, volume, candidates);
         let drives = kept + candidates.len();
-        let way = way_of(order, (&label, DriveCount(u16::try_from(drives).unwrap_or(u16::MAX))), volume)?;
+        let way =
+            way_of(order, (&label, DriveCount(u16::try_from(drives).unwrap_or(u16::MAX))), volume)?;
         let along = self.ways_along(order, label, (volume, &way))?;
         Ok((way, along))
     }
 
     /// Checks whether the volumes of a command can be reshaped.
-    fn check_can_move(&self, array: &Rc<Array>, volume: &Rc<Volume>, order: &ReshapeVolume) -> Result<()> {
+    fn check_can_move(
+        &self,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+        order: &ReshapeVolume,
+    ) -> Result<()> {
         if let Some(moving) = array.on_its_way() {
             return Err(wrong(format!(
                 "'{}' is being reshaped already; run 'softroc task list' for its progress",
@@ -175,7 +190,8 @@ impl Lifecycle {
             let next = self.ordered_label((order, kept), array, volume, candidates);
             self.arrays.label_on_its_way(next, &volume.label(), (way, self.arrays.new_uuid()))
         };
-        let drives: Vec<Rc<Drive>> = candidates.iter().map(|candidate| candidate.drive.clone()).collect();
+        let drives: Vec<Rc<Drive>> =
+            candidates.iter().map(|candidate| candidate.drive.clone()).collect();
         self.arrays.begin_reshape(array, volume, next, &drives).await
     }
 
@@ -221,17 +237,25 @@ fn seconds_of(way: &Way, copied: ByteCount, rate: Option<f64>) -> Option<u64> {
 }
 
 /// The target layout of a volume, on this number of the array's members.
-fn way_of(order: &ReshapeVolume, (label, drives): (&Label, DriveCount), volume: &Volume) -> Result<Way> {
+fn way_of(
+    order: &ReshapeVolume,
+    (label, drives): (&Label, DriveCount),
+    volume: &Volume,
+) -> Result<Way> {
     let (name, of) = (volume.name(), volume.label());
     let level: Level = match &order.level {
         Some(level) => level.parse().map_err(invalid)?,
         None => of.level,
     };
-    let strip = StripSize::new(ByteCount(order.strip_bytes.unwrap_or(of.strip_bytes))).map_err(invalid)?;
+    let strip =
+        StripSize::new(ByteCount(order.strip_bytes.unwrap_or(of.strip_bytes))).map_err(invalid)?;
     let stays = stays(order, &of);
     check_levels(&name, &of, level, stays)?;
-    let shape =
-        if stays { volume.geometry.shape() } else { shape_of(level, drives, (&of, &volume.geometry)) };
+    let shape = if stays {
+        volume.geometry.shape()
+    } else {
+        shape_of(level, drives, (&of, &volume.geometry))
+    };
     shape.check().map_err(invalid)?;
     let sizes = label.member.iter().map(|member| ByteCount(member.size_bytes));
     let whole = shape.geometry(strip, room(label, &of, sizes)).map_err(invalid)?;
@@ -257,7 +281,8 @@ fn stays(order: &ReshapeVolume, of: &VolumeLabel) -> bool {
 
 /// Checks whether a volume can change to that level, or be extended.
 fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Result<()> {
-    let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
+    let names =
+        |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
     let is_far = of.mirrors == Some(MirrorArrangement::Far);
     match stays {
         true if (FROM.contains(&of.level) || ONLY_LONGER.contains(&of.level)) && !is_far => Ok(()),
@@ -280,9 +305,12 @@ fn check_levels(name: &str, of: &VolumeLabel, level: Level, stays: bool) -> Resu
 /// Checks whether new drives fit the reshaped volume.
 fn check_drives(label: &Label, of: &VolumeLabel, candidates: &[Candidate]) -> Result<()> {
     let name = &of.name;
-    if let Some(large) = candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes) {
+    if let Some(large) =
+        candidates.iter().find(|candidate| candidate.sector.bytes().0 > of.sector_bytes)
+    {
         return Err(invalid(format!(
-            "drive {} has sectors of {} bytes, and '{name}' has sectors of {}; choose drives with sectors of {}",
+            "drive {} has sectors of {} bytes, and '{name}' has sectors of {}; choose drives with \
+                sectors of {}",
             large.drive.name,
             large.sector.bytes().0,
             of.sector_bytes,
@@ -352,8 +380,11 @@ pub(crate) fn info_on_its_way(array: &Array, volume: &Volume) -> Option<ReshapeI
     let (reshape, moved) = array.reshape_of(volume)?;
     let (to, save) = array.parts_of(volume)?;
     let removes = label.member.into_iter().enumerate().filter(|(slot, _)| !to.is_on(*slot));
-    let info =
-        info((&of, &volume.geometry), (&to.geometry, to.label().capacity_bytes), (&save.geometry, &reshape));
+    let info = info(
+        (&of, &volume.geometry),
+        (&to.geometry, to.label().capacity_bytes),
+        (&save.geometry, &reshape),
+    );
     let removes = removes.map(|(_, member)| member.name).collect();
     Some(ReshapeInfo { moved_bytes: moved.bytes.0, removes, ..info })
 }

@@ -13,7 +13,9 @@
 //! an unused log, without journals.
 
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, Result};
+use crate::interface::{
+    Error, ErrorKind, LogDeviceInfo, LogDeviceState, LogInfo, LogPlaceInfo, Result,
+};
 use crate::inventory::{Drive, is_volatile};
 use crate::lifecycle::candidates::{Candidate, Taken};
 use crate::lifecycle::{Lifecycle, refuse_failed};
@@ -57,7 +59,8 @@ impl Lifecycle {
             return Err(invalid("a log has one drive, or two mirrored drives; name one or two"));
         }
         let mut candidates = Vec::new();
-        let checked = self.check_taken(drives, Taken { destroy, as_log: true }, &mut candidates).await;
+        let checked =
+            self.check_taken(drives, Taken { destroy, as_log: true }, &mut candidates).await;
         let checked = checked.and_then(|()| self.check_log(&candidates, same_disk_ok));
         let log = match checked.and_then(|()| self.log_to_adopt(&candidates, destroy)) {
             Ok(Some(log)) => self.adopt(&candidates).await.map(|()| log),
@@ -75,7 +78,11 @@ impl Lifecycle {
     }
 
     /// Puts the log into use. Returns notes, a sentence each.
-    async fn begin_log(self: &Rc<Self>, log: Uuid, candidates: &[Candidate]) -> Result<Vec<String>> {
+    async fn begin_log(
+        self: &Rc<Self>,
+        log: Uuid,
+        candidates: &[Candidate],
+    ) -> Result<Vec<String>> {
         let mut notes = self.arrays.use_log(log).await?;
         if candidates.iter().any(|candidate| candidate.drive.is_volatile()) {
             notes.push("a drive in memory loses its contents when the controller stops".to_owned());
@@ -84,7 +91,13 @@ impl Lifecycle {
         let names: Vec<String> = devices.iter().map(|drive| drive.name.clone()).collect();
         let text = format!("journals can use {} now", named(&names));
         let effect = "journals move there from the members";
-        self.events.report(EventCode::LogAdded, &names.join(", "), "an operator added it", effect, text);
+        self.events.report(
+            EventCode::LogAdded,
+            &names.join(", "),
+            "an operator added it",
+            effect,
+            text,
+        );
         self.attention.look_after();
         Ok(notes)
     }
@@ -98,7 +111,13 @@ impl Lifecycle {
             let text = format!("{} cannot be used as a log: {}", named(drives), error.message);
             tracing::warn!("{text}");
             let effect = "journals stay where they are";
-            self.events.report(EventCode::LogNotAdded, &drives.join(", "), &error.message, effect, text);
+            self.events.report(
+                EventCode::LogNotAdded,
+                &drives.join(", "),
+                &error.message,
+                effect,
+                text,
+            );
         }
     }
 
@@ -107,8 +126,10 @@ impl Lifecycle {
         for Candidate { drive, size, .. } in candidates {
             let name = &drive.name;
             if let Some((array, slot)) = self.arrays.place_of(drive) {
-                let sentence =
-                    format!("drive {name} is drive {slot} of {}; choose another drive", array.names());
+                let sentence = format!(
+                    "drive {name} is drive {slot} of {}; choose another drive",
+                    array.names()
+                );
                 return Err(Error::new(ErrorKind::InUse, sentence));
             }
             if drive.spare().is_some() {
@@ -125,7 +146,8 @@ impl Lifecycle {
             }
             if LogLabel::room(*size).is_none() {
                 return Err(invalid(format!(
-                    "drive {name} is too small for a log: it has {size}, and at least 6 MiB are needed; choose a larger one"
+                    "drive {name} is too small for a log: it has {size}, and at least 6 MiB are \
+                        needed; choose a larger one"
                 )));
             }
             if drive.is_volatile() {
@@ -147,7 +169,8 @@ impl Lifecycle {
         for array in self.arrays.all() {
             if array.label().member.iter().any(|member| !is_volatile(&member.name)) {
                 return Err(invalid(format!(
-                    "drive {name} is lost with the process, and the drives of {} are not: after a crash its journals would be missing; choose a file, a partition or a drive",
+                    "drive {name} is lost with the process, and the drives of {} are not: after a \
+                        crash its journals would be missing; choose a file, a partition or a drive",
                     array.names()
                 )));
             }
@@ -159,11 +182,14 @@ impl Lifecycle {
     fn log_to_adopt(&self, candidates: &[Candidate], destroy: bool) -> Result<Option<Uuid>> {
         let labels: Vec<(&str, LogLabel)> = candidates
             .iter()
-            .filter_map(|candidate| Some((candidate.drive.name.as_str(), candidate.drive.log_label()?)))
+            .filter_map(|candidate| {
+                Some((candidate.drive.name.as_str(), candidate.drive.log_label()?))
+            })
             .collect();
         let Some((name, label)) = labels.first().filter(|_| !destroy) else { return Ok(None) };
         let anew = "use --destroy-data to create a new log and lose the content of the old one";
-        if labels.len() < candidates.len() || labels.iter().any(|(_, other)| other.log != label.log) {
+        if labels.len() < candidates.len() || labels.iter().any(|(_, other)| other.log != label.log)
+        {
             return Err(wrong(format!(
                 "drive {name} is a device of a log, and the other named drives are not; name the \
                 devices of that log ({}), or {anew}",
@@ -262,7 +288,9 @@ impl Lifecycle {
         };
         let Some(log) = log else {
             let _ = self.arrays.find_drive(text)?;
-            return Err(wrong(format!("drive {text} is not a log device; 'softroc log list' lists them")));
+            return Err(wrong(format!(
+                "drive {text} is not a log device; 'softroc log list' lists them"
+            )));
         };
         let label = self.newest_log_label(log);
         let has_journals = label.as_ref().is_some_and(|label| self.arrays.may_be_needed(label));
@@ -339,13 +367,19 @@ impl Lifecycle {
         let drives = self.inventory.drives();
         let device = |member: &LogMember| {
             let is_it = |drive: &&Rc<Drive>| {
-                drive.log_label().is_some_and(|own| own.log == label.log && own.device == member.uuid)
+                drive
+                    .log_label()
+                    .is_some_and(|own| own.log == label.log && own.device == member.uuid)
             };
-            let Some(drive) = drives.iter().find(is_it) else { return missing_device(&member.name, used) };
+            let Some(drive) = drives.iter().find(is_it) else {
+                return missing_device(&member.name, used);
+            };
             let Some(access) = drive.access() else { return missing_device(&drive.name, used) };
             let failure = self.inventory.failure_of(drive);
-            let failure = failure.map(|failure| refuse_failed(&drive.name, &failure)).or(drive.problem());
-            let why = failure.map(|failure| failure.message).or(self.arrays.log_device_failure(drive));
+            let failure =
+                failure.map(|failure| refuse_failed(&drive.name, &failure)).or(drive.problem());
+            let why =
+                failure.map(|failure| failure.message).or(self.arrays.log_device_failure(drive));
             LogDeviceInfo {
                 drive: drive.name.clone(),
                 state: if why.is_some() { LogDeviceState::Failed } else { LogDeviceState::Online },
@@ -354,8 +388,10 @@ impl Lifecycle {
                 used_bytes: used,
             }
         };
-        let place =
-            |place: &ondisk::LogPlace| LogPlaceInfo { volume: place.name.clone(), bytes: place.len_bytes };
+        let place = |place: &ondisk::LogPlace| LogPlaceInfo {
+            volume: place.name.clone(),
+            bytes: place.len_bytes,
+        };
         LogInfo {
             log: label.log.to_string(),
             in_use: self.arrays.log_in_use() == Some(label.log),

@@ -47,7 +47,8 @@ pub struct DriveOperations {
 /// Those of `volume create`.
 pub fn preview(create: &CreateVolume, drives: &[&DriveInfo]) -> Result<Preview> {
     let wanted = Wanted::of(create, drives.len())?;
-    let measures: Vec<Measure<'_>> = drives.iter().map(|drive| measure(drive)).collect::<Result<_>>()?;
+    let measures: Vec<Measure<'_>> =
+        drives.iter().map(|drive| measure(drive)).collect::<Result<_>>()?;
     let Shape { geometry, capacity, notes, .. } = Shape::on_drives(&wanted, &measures)?;
     let invalid = |why: plan::Unplannable| Error::new(ErrorKind::Invalid, why.to_string());
     let survives = geometry.survives();
@@ -65,7 +66,8 @@ pub fn preview(create: &CreateVolume, drives: &[&DriveInfo]) -> Result<Preview> 
 
 fn measure(drive: &DriveInfo) -> Result<Measure<'_>> {
     let closed = || {
-        let sentence = format!("drive {0} cannot be opened; run 'softroc drive show {0}'", drive.name);
+        let sentence =
+            format!("drive {0} cannot be opened; run 'softroc drive show {0}'", drive.name);
         Error::new(ErrorKind::Unavailable, sentence)
     };
     let size = drive.size_bytes.ok_or_else(closed)?;
@@ -86,6 +88,7 @@ fn cost(
 /// The cost of reading the first bytes when their drive has failed.
 fn degraded_read(geometry: &Geometry) -> Option<DriveOperations> {
     let (stripe, _) = geometry.stripe_of(ByteOffset(0));
-    let holder: DriveIndex = geometry.data_cell(stripe, layout::DataIndex(0), layout::CopyIndex(0)).drive;
+    let holder: DriveIndex =
+        geometry.data_cell(stripe, layout::DataIndex(0), layout::CopyIndex(0)).drive;
     cost(geometry, RequestKind::Read, &DriveSet::EMPTY.with(holder)).ok()
 }

@@ -15,10 +15,13 @@ impl Lifecycle {
     /// Finds and repairs damaged structures of unused drives, as of the last probe at them.
     pub(super) async fn repair_structures(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
-        for drive in drives.iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive)) {
+        for drive in
+            drives.iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive))
+        {
             match drive.label() {
                 LabelSeen::Sound(carried) => {
-                    if let Some(found) = carried.drive.as_ref().filter(|found| found.needs_repair()) {
+                    if let Some(found) = carried.drive.as_ref().filter(|found| found.needs_repair())
+                    {
                         self.repair_copy(drive, &carried.content, found).await;
                     }
                 }
@@ -39,8 +42,9 @@ impl Lifecycle {
                     return tracing::debug!("drive {name}: an interrupted update was completed");
                 };
                 let from = if found.has_sound_copy() { "its other copy" } else { "the label" };
-                let text =
-                    format!("the metadata of drive {name} was damaged ({damage}) and repaired from {from}");
+                let text = format!(
+                    "the metadata of drive {name} was damaged ({damage}) and repaired from {from}"
+                );
                 self.events.report(
                     EventCode::DriveMetadataRepaired,
                     name,
@@ -75,7 +79,8 @@ impl Lifecycle {
             Err(why) => {
                 let sentence = format!(
                     "the metadata of drive {name} of the array {} is lost ({}), and {why}; \
-                    register the other drives of that array, or reuse the drive with --destroy-data",
+                    register the other drives of that array, or reuse the drive with \
+                    --destroy-data",
                     headless.array, headless.why
                 );
                 return drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));

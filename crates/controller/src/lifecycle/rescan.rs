@@ -14,7 +14,11 @@ impl Lifecycle {
     ///
     /// # Errors
     /// Why the earlier size stays in use.
-    pub(crate) async fn rescan_drive(self: &Rc<Self>, text: &str, was: Option<u64>) -> Result<OfDrive> {
+    pub(crate) async fn rescan_drive(
+        self: &Rc<Self>,
+        text: &str,
+        was: Option<u64>,
+    ) -> Result<OfDrive> {
         let drive = self.arrays.find_drive(text)?;
         let name = drive.name.clone();
         if drive.is_volatile() {
@@ -74,7 +78,12 @@ impl Lifecycle {
     }
 
     /// A missing member of a started array: shards that used it release it first.
-    async fn reopen_member(self: &Rc<Self>, array: &Rc<Array>, slot: usize, drive: &Rc<Drive>) -> Result<()> {
+    async fn reopen_member(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        drive: &Rc<Drive>,
+    ) -> Result<()> {
         for volume in array.served() {
             self.take_from_shards(array, &volume, slot);
         }
@@ -93,8 +102,9 @@ impl Lifecycle {
             if was.is_some() {
                 drive.take_back_size(before);
             }
-            let gone =
-                || Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name));
+            let gone = || {
+                Error::new(ErrorKind::Unavailable, format!("drive {} cannot be opened", drive.name))
+            };
             return Err(drive.problem().unwrap_or_else(gone));
         }
         let found_at = drive.access().map(|access| access.info().size);

@@ -32,6 +32,16 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
     Err(wrong(format!("{names} has lost drives; first run 'softroc volume start {name}'")))
 }
 
+/// What happens to the drive after `drive replace`.
+fn note_of_replacement(array: &Array, slot: usize) -> String {
+    match array.places()[slot].replacement.is_some() {
+        true => {
+            format!("it is being copied from drive {slot}, which stays online until the end")
+        }
+        false => "it is being rebuilt from the other drives; the volume is usable now".to_owned(),
+    }
+}
+
 /// How a drive returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Back {
@@ -48,13 +58,15 @@ enum Back {
 fn check_may_come_back(arrays: &Arrays, member: &Member, name: &str, by: Back) -> Result<()> {
     if member.is_suspended_by_operator() && by != Back::Resumed {
         return Err(wrong(format!(
-            "drive {name} was suspended by an operator; run 'softroc drive resume {name}' to use it again"
+            "drive {name} was suspended by an operator; run 'softroc drive resume {name}' to use \
+                it again"
         )));
     }
     match arrays.unsettled(member) {
         None => Ok(()),
         Some(left) => Err(wrong(format!(
-            "drive {name} may still carry out writes from before the controller was started; try again in {} s",
+            "drive {name} may still carry out writes from before the controller was started; try \
+                again in {} s",
             left.as_secs() + 1
         ))),
     }
@@ -66,7 +78,9 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         let place = self.arrays.place_of(&drive).filter(|(array, _)| array.is_running());
         let Some((array, slot)) = place else {
-            return Err(wrong(format!("drive {text} is not a suspended drive of a started volume")));
+            return Err(wrong(format!(
+                "drive {text} is not a suspended drive of a started volume"
+            )));
         };
         let member = array.label().member[slot].clone();
         if !member.is_suspended() && !member.is_suspended_by_operator() {
@@ -93,10 +107,9 @@ impl Lifecycle {
             if let Some((array, slot)) = self.slot_out_of(&drive) {
                 return self.bring_back(&array, slot, &drive, Back::Otherwise).await;
             }
-            let waits = self
-                .arrays
-                .place_of(&drive)
-                .filter(|(array, slot)| !array.is_running() && !array.label().member[*slot].is_online());
+            let waits = self.arrays.place_of(&drive).filter(|(array, slot)| {
+                !array.is_running() && !array.label().member[*slot].is_online()
+            });
             return match waits {
                 Some((array, _)) => Err(wrong(format!(
                     "drive {} is out of service in {}, which is not started: it returns after the \
@@ -112,7 +125,11 @@ impl Lifecycle {
     }
 
     /// `drive add`. A missing member of a started array is brought online.
-    pub(crate) async fn add_drive(self: &Rc<Self>, spec: &str, size: Option<u64>) -> Result<OfDrive> {
+    pub(crate) async fn add_drive(
+        self: &Rc<Self>,
+        spec: &str,
+        size: Option<u64>,
+    ) -> Result<OfDrive> {
         if let Some(drive) = self.inventory.drive_called(spec).filter(|_| size.is_none())
             && let Some((array, slot)) = self.slot_out_of(&drive)
         {
@@ -163,7 +180,8 @@ impl Lifecycle {
             }
             if array.places()[slot].role == Role::Stale {
                 return Err(wrong(format!(
-                    "drive {name} is an earlier copy of the drive that left {names}; run 'softroc drive replace {}:{slot} --with {name} --destroy-data' to rebuild all of it",
+                    "drive {name} is an earlier copy of the drive that left {names}; run 'softroc \
+                        drive replace {}:{slot} --with {name} --destroy-data' to rebuild all of it",
                     array.name()
                 )));
             }
@@ -273,27 +291,32 @@ impl Lifecycle {
         let (array, slot) = self.member_named(text)?;
         let names = array.names();
         if !array.is_running() {
-            return Err(wrong(format!("{names} is offline; drives can only be replaced in started volumes")));
+            return Err(wrong(format!(
+                "{names} is offline; drives can only be replaced in started volumes"
+            )));
         }
         check_nothing_lost(&array)?;
         if let Some(replacement) = &array.places()[slot].replacement {
-            let sentence =
-                format!("drive {slot} of {names} is being replaced already, by {}", replacement.name);
+            let sentence = format!(
+                "drive {slot} of {names} is being replaced already, by {}",
+                replacement.name
+            );
             return Err(wrong(sentence));
         }
         let mut candidates = Vec::new();
         let own = self.returning_candidate(&array, slot, with, destroy);
         let checked = match own {
             Some(drive) => Ok(drive),
-            None => {
-                self.check_candidates(&[with.to_owned()], destroy, &mut candidates).await.and_then(|()| {
+            None => self
+                .check_candidates(&[with.to_owned()], destroy, &mut candidates)
+                .await
+                .and_then(|()| {
                     let candidate = candidates
                         .first()
                         .ok_or_else(|| wrong(format!("name a drive instead of '{with}'")))?;
                     self.check_fits(&array, &candidate.drive)?;
                     Ok(candidate.drive.clone())
-                })
-            }
+                }),
         };
         let drive = match checked {
             Ok(drive) => drive,
@@ -318,11 +341,7 @@ impl Lifecycle {
             tracing::warn!("{error}");
         }
         self.arrays.go_on_with(&array).await;
-        let note = match array.places()[slot].replacement.is_some() {
-            true => format!("it is being copied from drive {slot}, which stays online until the end"),
-            false => "it is being rebuilt from the other drives; the volume is usable now".to_owned(),
-        };
-        Ok((drive, vec![note]))
+        Ok((drive, vec![note_of_replacement(&array, slot)]))
     }
 
     /// A member by the name of its drive or `VOLUME:SLOT`, including missing ones.
@@ -345,7 +364,8 @@ impl Lifecycle {
         destroy: bool,
     ) -> Option<Rc<Drive>> {
         let drive = self.inventory.drive_called(with)?;
-        let is_here = array.slot_of(&drive) == Some(slot) && !array.label().member[slot].is_online();
+        let is_here =
+            array.slot_of(&drive) == Some(slot) && !array.label().member[slot].is_online();
         (is_here && destroy).then_some(drive)
     }
 
@@ -364,7 +384,8 @@ impl Lifecycle {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "drive {name} is too small: it has {}, and {} need {need} of it; choose a larger one",
+                    "drive {name} is too small: it has {}, and {} need {need} of it; choose a \
+                        larger one",
                     info.size,
                     label.names()
                 ),
@@ -375,7 +396,8 @@ impl Lifecycle {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "drive {name} has sectors of {sector} bytes, and '{}' has {}; choose a drive with smaller sectors",
+                    "drive {name} has sectors of {sector} bytes, and '{}' has {}; choose a drive \
+                        with smaller sectors",
                     volume.name, volume.sector_bytes
                 ),
             ));
@@ -410,8 +432,8 @@ impl Lifecycle {
         let label = array.label();
         let member = &label.member[slot];
         if array.has_unrecorded() {
-            let sentence = "failures of drives are not recorded yet for lack of space; free space and try \
-                again";
+            let sentence = "failures of drives are not recorded yet for lack of space; free space \
+                and try again";
             return Err(wrong(sentence));
         }
         if !member.is_online() {
@@ -425,7 +447,8 @@ impl Lifecycle {
         if !array.left(&member.stale).is_empty() {
             let name = self.arrays.member_name(array, slot);
             return Err(wrong(format!(
-                "drive {name} is still being rebuilt, and cannot be copied yet; wait, or first run 'softroc drive fail {}:{slot}'",
+                "drive {name} is still being rebuilt, and cannot be copied yet; wait, or first run \
+                    'softroc drive fail {}:{slot}'",
                 array.name()
             )));
         }
@@ -440,7 +463,8 @@ impl Lifecycle {
         let place = self.arrays.shown_place(&drive);
         if let Some((array, slot)) = place {
             return Err(wrong(format!(
-                "drive {text} is drive {slot} of {}; replace it with 'softroc drive replace', or delete its volumes",
+                "drive {text} is drive {slot} of {}; replace it with 'softroc drive replace', or \
+                    delete its volumes",
                 array.names()
             )));
         }
@@ -451,11 +475,13 @@ impl Lifecycle {
             )));
         }
         if self.arrays.is_log_device(&drive) {
-            let sentence = format!("drive {text} is a log device; first run 'softroc log remove {text}'");
+            let sentence =
+                format!("drive {text} is a log device; first run 'softroc log remove {text}'");
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
         if !drive.is_quiesced(&self.env).await {
-            return Err(drive.not_quiesced()); // If it were registered again, its outstanding I/O would be unknown.
+            // If it were registered again, its outstanding I/O would be unknown.
+            return Err(drive.not_quiesced());
         }
         self.inventory.remove(&[&drive]).await?;
         let kept = match drive.label() {

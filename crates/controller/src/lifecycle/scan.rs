@@ -36,11 +36,13 @@ impl Lifecycle {
             // It is listed, and retried when the other path is gone.
             let new = if known.is_none() { vec![drive.clone()] } else { Vec::new() };
             self.inventory.add(new).await?;
-            let note = format!("drive {spec} is another path to drive {first}; a second path is not used");
+            let note =
+                format!("drive {spec} is another path to drive {first}; a second path is not used");
             return Ok((drive, vec![note]));
         }
         if drive.access().is_none() {
-            let gone = || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
+            let gone =
+                || Error::new(ErrorKind::Unavailable, format!("drive {spec} cannot be opened"));
             return Err(drive.problem().unwrap_or_else(gone));
         }
         if known.is_none()
@@ -51,7 +53,8 @@ impl Lifecycle {
         }
         if let Some(other) = self.inventory.same_drive(&drive) {
             drive.close();
-            let sentence = format!("drive {spec} is registered already, as {}; use that name", other.name);
+            let sentence =
+                format!("drive {spec} is registered already, as {}; use that name", other.name);
             return Err(Error::new(ErrorKind::InUse, sentence));
         }
         drive.set_zeroed(drive.is_zeroed() || size.is_some());
@@ -108,10 +111,12 @@ impl Lifecycle {
             if let Some(label) = drive.member_label() {
                 // Stored while a label says so: a missing member may have a label that does not.
                 if !self.inventory.is_deleted(label.array)
-                    && let Err(error) = self.inventory.remember_deleted(label.array, label.names()).await
+                    && let Err(error) =
+                        self.inventory.remember_deleted(label.array, label.names()).await
                 {
                     let sentence = format!(
-                        "drive {} keeps the label of a deleted volume until the deletion is recorded: {}",
+                        "drive {} keeps the label of a deleted volume until the deletion is \
+                            recorded: {}",
                         drive.name, error.message
                     );
                     drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
@@ -127,7 +132,8 @@ impl Lifecycle {
                 Ok(()) => drive.set_label(LabelSeen::Blank),
                 Err(why) => {
                     let sentence = format!(
-                        "drive {} carries the label of a deleted volume, which cannot be erased: {why}",
+                        "drive {} carries the label of a deleted volume, which cannot be erased: \
+                            {why}",
                         drive.name
                     );
                     drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
@@ -192,13 +198,17 @@ impl Lifecycle {
     /// Stopped arrays whose present drives are all in this list.
     pub(super) fn arrays_within(&self, within: &[Rc<Drive>]) -> Vec<Rc<Array>> {
         let (drives, seen) = self.seen();
-        let is_within = |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
+        let is_within =
+            |drive: &usize| within.iter().any(|taken| Rc::ptr_eq(taken, &drives[*drive]));
         let mut arrays = Vec::new();
-        for found in reconcile(&seen).into_iter().filter(|found| found.label.phase == Phase::Online) {
+        for found in reconcile(&seen).into_iter().filter(|found| found.label.phase == Phase::Online)
+        {
             let members = found.members.iter();
-            let here: Vec<usize> =
-                members.flat_map(|member| member.drive.into_iter().chain(member.replacement)).collect();
-            let is_started = self.arrays.get(found.label.array).is_some_and(|array| array.is_running());
+            let here: Vec<usize> = members
+                .flat_map(|member| member.drive.into_iter().chain(member.replacement))
+                .collect();
+            let is_started =
+                self.arrays.get(found.label.array).is_some_and(|array| array.is_running());
             if !is_started
                 && !here.is_empty()
                 && here.iter().all(is_within)
@@ -225,9 +235,11 @@ impl Lifecycle {
             let uuid = found.label.array;
             match found.label.phase {
                 Phase::Online => {}
-                Phase::Creating => continue, // Its creation was not completed: its drives are unused.
+                // Its creation was not completed: its drives are unused.
+                Phase::Creating => continue,
                 Phase::Deleted => {
-                    deleted.extend(drives.iter().filter(|drive| drive.array() == Some(uuid)).cloned());
+                    deleted
+                        .extend(drives.iter().filter(|drive| drive.array() == Some(uuid)).cloned());
                     continue;
                 }
             }
@@ -265,9 +277,15 @@ impl Lifecycle {
             let slot = label.slot_of(own.drive).filter(|slot| places[*slot].drive.is_none());
             let Some(slot) = slot else {
                 let sentence = match label.slot_of(own.drive) {
-                    Some(_) => format!("drive {} is a copy of a drive of {}", drive.name, label.names()),
+                    Some(_) => {
+                        format!("drive {} is a copy of a drive of {}", drive.name, label.names())
+                    }
                     None => {
-                        format!("drive {} is a former member of the array of {}", drive.name, label.names())
+                        format!(
+                            "drive {} is a former member of the array of {}",
+                            drive.name,
+                            label.names()
+                        )
                     }
                 };
                 drive.set_problem(Some(Error::new(ErrorKind::WrongState, sentence)));
@@ -275,7 +293,8 @@ impl Lifecycle {
             };
             let member = &label.member[slot];
             let size = drive.access().map(|access| access.info().size);
-            let is_what_left = own.generation >= member.knew && size.is_some_and(|size| label.fits(size));
+            let is_what_left =
+                own.generation >= member.knew && size.is_some_and(|size| label.fits(size));
             let (role, reason) = if let Some(apart) = self.used_apart(array, drive, &own) {
                 (Role::Stale, apart)
             } else if is_what_left {
@@ -289,7 +308,8 @@ impl Lifecycle {
                 (Role::Left(member.cause.unwrap_or(Cause::Error)), sentence)
             } else {
                 let sentence = format!(
-                    "drive {} is an earlier copy of the drive that left {}, or too small; replace it with 'softroc drive replace'",
+                    "drive {} is an earlier copy of the drive that left {}, or too small; replace \
+                        it with 'softroc drive replace'",
                     drive.name,
                     label.names()
                 );
@@ -308,8 +328,9 @@ impl Lifecycle {
             Some(SeenDrive { name: drive.name.clone(), size: drive.access()?.info().size, label })
         };
         let used = array.in_use().into_iter();
-        let used =
-            used.filter_map(|slot| seen(&*array.drive(slot)?, label.for_drive(label.member[slot].uuid)));
+        let used = used.filter_map(|slot| {
+            seen(&*array.drive(slot)?, label.for_drive(label.member[slot].uuid))
+        });
         let all: Vec<SeenDrive> = used.chain(seen(drive, own.clone())).collect();
         let apart = reconcile(&all).into_iter().find_map(|found| found.apart)?;
         Some(format!(
@@ -338,7 +359,8 @@ impl Lifecycle {
         let names = array.names();
         if array.is_running() {
             notes.push(format!(
-                "{names} was started without drive {}; run 'softroc drive online {}:{slot}' to use it",
+                "{names} was started without drive {}; run 'softroc drive online {}:{slot}' to use \
+                    it",
                 drive.name,
                 array.name()
             ));
@@ -349,7 +371,8 @@ impl Lifecycle {
             }
         } else {
             notes.push(format!(
-                "{names} is not complete; register its other drives, or run 'softroc volume start {}'",
+                "{names} is not complete; register its other drives, or run 'softroc volume start \
+                    {}'",
                 array.name()
             ));
         }

@@ -25,13 +25,17 @@ impl Wanted {
     pub(crate) fn of(create: &CreateVolume, drives: usize) -> Result<Wanted> {
         let level: Level = create.level.parse().map_err(invalid)?;
         let drives = DriveCount(u16::try_from(drives).unwrap_or(u16::MAX));
-        let mut shape =
-            layout::Shape { spans: create.spans, copies: create.copies, ..layout::Shape::new(level, drives) };
+        let mut shape = layout::Shape {
+            spans: create.spans,
+            copies: create.copies,
+            ..layout::Shape::new(level, drives)
+        };
         if let Some(text) = &create.arrangement {
             arrange(&mut shape, text)?;
         }
         shape.check().map_err(invalid)?;
-        let strip = create.strip_bytes.map(|bytes| StripSize::new(ByteCount(bytes)).map_err(invalid));
+        let strip =
+            create.strip_bytes.map(|bytes| StripSize::new(ByteCount(bytes)).map_err(invalid));
         Ok(Wanted {
             shape,
             strip: strip.transpose()?,
@@ -60,7 +64,9 @@ fn arrange(shape: &mut layout::Shape, text: &str) -> Result<()> {
             let mirrors = row.mirror_arrangements.iter().map(|one| one.name());
             let names: Vec<&str> = parity.chain(mirrors).collect();
             return Err(invalid(match names.is_empty() {
-                true => format!("'{text}' is not a layout, and {} has none; leave it out", row.name),
+                true => {
+                    format!("'{text}' is not a layout, and {} has none; leave it out", row.name)
+                }
                 false => format!("'{text}' is not a layout; {} has {}", row.name, names.join(", ")),
             }));
         }
@@ -94,13 +100,15 @@ impl Shape {
         let sector = sectors.clone().max().unwrap_or_default();
         if sectors.min() != Some(sector) {
             notes.push(format!(
-                "its drives have sectors of 512 and of 4096 bytes: the volume has sectors of {} bytes",
+                "its drives have sectors of 512 and of 4096 bytes: the volume has sectors of {} \
+                    bytes",
                 sector.bytes().0
             ));
         }
         let gaps = extents::free_bytes(None, room, strip);
         let placed = place(wanted, strip, sector, &gaps, "");
-        let is_rounded = drives.iter().any(|drive| wanted.coercion.used_of(drive.size) < drive.size);
+        let is_rounded =
+            drives.iter().any(|drive| wanted.coercion.used_of(drive.size) < drive.size);
         let (geometry, start_bytes, capacity) = match placed {
             Err(mut error) if is_rounded => {
                 error.message += "; with --coercion none the size of drives is not rounded down";
@@ -113,11 +121,15 @@ impl Shape {
 
     /// In the free space on the drives of an array.
     pub(super) fn beside(wanted: &Wanted, drives: &[Rc<Drive>], label: &Label) -> Result<Shape> {
-        let infos: Vec<platform::DriveInfo> =
-            drives.iter().filter_map(|drive| drive.access()).map(|access| access.info().clone()).collect();
+        let infos: Vec<platform::DriveInfo> = drives
+            .iter()
+            .filter_map(|drive| drive.access())
+            .map(|access| access.info().clone())
+            .collect();
         let strip = wanted.strip(infos.iter().any(|info| info.rotational));
         let sector = infos.iter().map(|info| info.logical_sector).max().unwrap_or_default();
-        let room = free_end(infos.iter().map(|info| wanted.coercion.used_of(info.size)), label.tail);
+        let room =
+            free_end(infos.iter().map(|info| wanted.coercion.used_of(info.size)), label.tail);
         let gaps = extents::free_bytes(Some(label), room, strip);
         if gaps.is_empty() {
             let sentence = format!(
@@ -127,7 +139,8 @@ impl Shape {
             );
             return Err(invalid(sentence));
         }
-        let (geometry, start_bytes, capacity) = place(wanted, strip, sector, &gaps, " free in one piece")?;
+        let (geometry, start_bytes, capacity) =
+            place(wanted, strip, sector, &gaps, " free in one piece")?;
         Ok(Shape { geometry, start_bytes, capacity, sector, notes: Vec::new() })
     }
 }
@@ -154,7 +167,8 @@ fn place(
     }
     if size > whole.capacity() {
         return Err(invalid(format!(
-            "a size of {size} is more than the {} that {} has on these drives{how}; choose a smaller size or larger drives",
+            "a size of {size} is more than the {} that {} has on these drives{how}; choose a \
+                smaller size or larger drives",
             whole.capacity(),
             wanted.shape.level.title()
         )));
@@ -175,7 +189,9 @@ fn is_rounded(geometry: &Geometry) -> bool {
 /// A layout that uses as much of each drive as possible: whole MiB if it is [rounded](is_rounded).
 fn rounded(geometry: Geometry) -> Result<Geometry> {
     match is_rounded(&geometry) {
-        true => geometry.with_member_size(geometry.member_size().align_down(ByteCount::MIB)).map_err(invalid),
+        true => geometry
+            .with_member_size(geometry.member_size().align_down(ByteCount::MIB))
+            .map_err(invalid),
         false => Ok(geometry),
     }
 }
@@ -189,14 +205,19 @@ fn rounded_to(size: ByteCount, used: ByteCount, coercion: Coercion) -> String {
 }
 
 /// The usable space of each drive: that of the smallest, rounded down, without its label.
-fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<(ByteCount, Vec<String>)> {
+fn room(
+    drives: &[Measure<'_>],
+    coercion: Coercion,
+    strip: StripSize,
+) -> Result<(ByteCount, Vec<String>)> {
     let mut smallest: Option<(ByteCount, &Measure<'_>)> = None;
     for drive in drives {
         let used = coercion.used_of(drive.size);
         let room = free_end([used].into_iter(), TailPlace::End);
         if room < strip.bytes() {
             return Err(invalid(format!(
-                "drive {} is too small: it has {}{}, and a member needs one strip of {strip} and 32 MiB for its label",
+                "drive {} is too small: it has {}{}, and a member needs one strip of {strip} and \
+                    32 MiB for its label",
                 drive.name,
                 drive.size,
                 rounded_to(drive.size, used, coercion)
@@ -206,7 +227,9 @@ fn room(drives: &[Measure<'_>], coercion: Coercion, strip: StripSize) -> Result<
             smallest = Some((room, drive));
         }
     }
-    let Some((room, least)) = smallest else { return Err(invalid("a volume needs drives; name them")) };
+    let Some((room, least)) = smallest else {
+        return Err(invalid("a volume needs drives; name them"));
+    };
     let mut notes = Vec::new();
     if let Some(most) = drives.iter().map(|drive| drive.size).max()
         && most != least.size

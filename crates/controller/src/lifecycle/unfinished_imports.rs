@@ -30,8 +30,9 @@ impl Lifecycle {
     pub(super) async fn settle_imports(&self) {
         let drives: Vec<Rc<Drive>> = self.inventory.drives();
         let mut imports: BTreeMap<Uuid, Vec<Kept>> = BTreeMap::new();
-        for drive in
-            drives.into_iter().filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive))
+        for drive in drives
+            .into_iter()
+            .filter(|drive| drive.access().is_some() && !self.arrays.is_in_use(drive))
         {
             let undo = drive.undo();
             if let Some(undo) = undo {
@@ -57,7 +58,8 @@ impl Lifecycle {
         }
         let exists = states.contains(&ImportState::Made)
             || self.inventory.drives().iter().any(|drive| is_made(drive, array));
-        let is_undone = !exists && (states.contains(&ImportState::NotYet) || creating.len() >= members);
+        let is_undone =
+            !exists && (states.contains(&ImportState::NotYet) || creating.len() >= members);
         for ((drive, undo), state) in drives.iter().zip(states) {
             let Some(access) = drive.access() else { continue };
             let is_left = exists || state == ImportState::Other;
@@ -101,7 +103,8 @@ impl Lifecycle {
 
 fn unsettled(drive: &Drive) -> crate::interface::Error {
     let sentence = format!(
-        "drive {} belongs to an array whose import was interrupted; register the other drives of that array to finish or undo it",
+        "drive {} belongs to an array whose import was interrupted; register the other drives of \
+            that array to finish or undo it",
         drive.name
     );
     crate::interface::Error::new(crate::interface::ErrorKind::WrongState, sentence)

@@ -43,7 +43,12 @@ impl Policies {
     }
 
     /// Sets the attach policy of a volume.
-    pub(super) async fn set_attach(&self, volume: Uuid, name: &str, wished: AttachPolicy) -> Result<()> {
+    pub(super) async fn set_attach(
+        &self,
+        volume: Uuid,
+        name: &str,
+        wished: AttachPolicy,
+    ) -> Result<()> {
         if self.attach_of(volume) == wished {
             return Ok(());
         }

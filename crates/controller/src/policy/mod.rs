@@ -15,7 +15,9 @@ use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
 use crate::events::Events;
-use crate::interface::{AttachPolicy, Error, ErrorKind, Policy, Preset, Result, SetPolicy, Settings};
+use crate::interface::{
+    AttachPolicy, Error, ErrorKind, Policy, Preset, Result, SetPolicy, Settings,
+};
 use crate::tasks::Tasks;
 use crate::tasks::check_share;
 use engine::ShardMessage;
@@ -33,7 +35,8 @@ struct Switch {
 
 const COPYBACK: Switch = Switch {
     name: "copyback",
-    on: "a spare's contents are copied back to a blank drive in the bay of the failed one, and the spare is free again",
+    on: "a spare's contents are copied back to a blank drive in the bay of the failed one, and the \
+        spare is free again",
     off: "a spare keeps its slot until an operator replaces the failed drive",
 };
 const EMERGENCY_SPARE: Switch = Switch {
@@ -75,12 +78,17 @@ impl Policies {
     }
 
     /// `volume set`.
-    pub(crate) async fn set_policy(&self, set: SetPolicy) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
+    pub(crate) async fn set_policy(
+        &self,
+        set: SetPolicy,
+    ) -> Result<(Rc<Array>, Rc<Volume>, Vec<String>)> {
         check_share(set.task_share_percent)?;
         let (array, volume) = self.arrays.find_volume(&set.volume)?;
         if !array.is_running() {
-            let sentence =
-                format!("'{0}' is not started; first run 'softroc volume start {0}'", volume.name());
+            let sentence = format!(
+                "'{0}' is not started; first run 'softroc volume start {0}'",
+                volume.name()
+            );
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let mut notes = Vec::new();
@@ -92,7 +100,9 @@ impl Policies {
             notes.extend(self.arrays.set_write_mode(&array, &volume, write_mode).await?);
         }
         if set.read_mode.is_some() || set.cache_mode.is_some() {
-            notes.extend(self.arrays.set_reads(&array, &volume, (set.read_mode, set.cache_mode)).await?);
+            notes.extend(
+                self.arrays.set_reads(&array, &volume, (set.read_mode, set.cache_mode)).await?,
+            );
         }
         if let Some(wish) = set.drive_cache {
             notes.extend(self.arrays.set_drive_cache(&array, &volume, wish).await?);
@@ -109,7 +119,12 @@ impl Policies {
         Ok((array, volume, notes))
     }
 
-    async fn set_of_array(&self, array: &Rc<Array>, volume: &Volume, set: &SetPolicy) -> Result<Vec<String>> {
+    async fn set_of_array(
+        &self,
+        array: &Rc<Array>,
+        volume: &Volume,
+        set: &SetPolicy,
+    ) -> Result<Vec<String>> {
         let changed = {
             let _turn = array.metadata_turn().await;
             // A label on the remaining drives alone would make the missing drives foreign to the
@@ -147,8 +162,10 @@ impl Policies {
         if changed {
             self.report_policy(array).await;
             self.tasks.follow_policy(array);
-            let text =
-                format!("policies of {} were changed; 'softroc volume show' lists them", array.names());
+            let text = format!(
+                "policies of {} were changed; 'softroc volume show' lists them",
+                array.names()
+            );
             self.events.report(
                 EventCode::ArrayPolicyChanged,
                 &array.name(),
@@ -166,7 +183,8 @@ impl Policies {
         let policy = self.arrays.fault_policy(&array.label().policy);
         for volume in array.served() {
             let Some(id) = volume.id() else { continue };
-            if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await
+            if let Err(why) =
+                self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await
             {
                 tracing::error!("a policy of '{}' did not reach every shard: {why}", volume.name());
             }
@@ -214,11 +232,16 @@ fn of_array(wished: &ondisk::Policy, since_unix_s: u64) -> Vec<Policy> {
         policy(switch.name, value.to_owned(), reason)
     };
     let limit = match wished.medium_error_limit {
-        0 => policy("medium-error-limit", "none".to_owned(), "a drive never fails because of medium errors"),
+        0 => policy(
+            "medium-error-limit",
+            "none".to_owned(),
+            "a drive never fails because of medium errors",
+        ),
         limit => policy(
             "medium-error-limit",
             limit.to_string(),
-            "a drive fails at this number of medium errors that could not be repaired; one that cannot write fails at once",
+            "a drive fails at this number of medium errors that could not be repaired; one that \
+                cannot write fails at once",
         ),
     };
     vec![

@@ -40,7 +40,9 @@ impl Reconciler {
         let mut closed = self.inventory.drives();
         // Spares are checked with the health of drives.
         let is_closed = |drive: &Rc<Drive>| drive.access().is_none() && drive.spare().is_none();
-        closed.retain(|drive| is_closed(drive) && !self.arrays.is_in_use(drive) && !drive.is_volatile());
+        closed.retain(|drive| {
+            is_closed(drive) && !self.arrays.is_in_use(drive) && !drive.is_volatile()
+        });
         self.inventory.look_at(closed.clone()).await;
         for drive in closed.iter().filter(|drive| drive.access().is_some()) {
             if self.inventory.keeps_given(drive).await {

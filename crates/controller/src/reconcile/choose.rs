@@ -64,7 +64,9 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
         Standing::Dedicated(arrays) if !arrays.contains(&need.array) => {
             return Some("is a spare for other arrays".to_owned());
         }
-        Standing::Enclosure if !offer.enclosure.as_ref().is_some_and(|e| need.enclosures.contains(e)) => {
+        Standing::Enclosure
+            if !offer.enclosure.as_ref().is_some_and(|e| need.enclosures.contains(e)) =>
+        {
             let enclosure = offer.enclosure.as_deref().unwrap_or("unknown");
             return Some(format!("is a spare for enclosure {enclosure}"));
         }
@@ -89,7 +91,8 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
             offer.sector.0, need.sector.0
         ));
     }
-    if !need.mixed_kinds && need.rotational.is_some_and(|rotational| rotational != offer.rotational) {
+    if !need.mixed_kinds && need.rotational.is_some_and(|rotational| rotational != offer.rotational)
+    {
         let (is, needs) = (kind_name(offer.rotational), kind_name(!offer.rotational));
         return Some(format!("is {is}, but {needs} is needed (mixed-kinds is off)"));
     }
@@ -179,7 +182,10 @@ mod tests {
                 Offer { rotational: true, ..global() },
                 "s is a rotational drive, but an SSD is needed (mixed-kinds is off)",
             ),
-            (Offer { fault: Some("predicts its failure".into()), ..global() }, "s predicts its failure"),
+            (
+                Offer { fault: Some("predicts its failure".into()), ..global() },
+                "s predicts its failure",
+            ),
         ];
         for (offer, sentence) in cases {
             assert_eq!(choose_spare(&need(), &[offer]), Err(vec![sentence.to_owned()]));
@@ -220,7 +226,11 @@ mod tests {
         let offers = [small_and_rotating, large, near, offer("c", Standing::Global)];
         assert_eq!(choose_spare(&mixed, &offers), Ok(2), "the kind, then the enclosure");
         assert_eq!(choose_spare(&mixed, &offers[..2]), Ok(1), "the kind before the size");
-        assert_eq!(choose_spare(&mixed, &[offers[1].clone(), offers[3].clone()]), Ok(1), "the smallest");
+        assert_eq!(
+            choose_spare(&mixed, &[offers[1].clone(), offers[3].clone()]),
+            Ok(1),
+            "the smallest"
+        );
         assert_eq!(choose_spare(&mixed, &offers[..1]), Ok(0), "another kind rather than none");
     }
 

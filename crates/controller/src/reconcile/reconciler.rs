@@ -39,7 +39,9 @@ impl Reconciler {
             if wait_or(&self.env, self.attention.changed(), stops, next).await {
                 return;
             }
-            for drive in self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await {
+            for drive in
+                self.inventory.ask_health(|drive, why| self.report_suspected(drive, why)).await
+            {
                 self.put_changed_out(&drive).await;
             }
             self.arrays.follow_drive_caches().await;
@@ -76,7 +78,10 @@ impl Reconciler {
 
     async fn reconcile_array(self: &Rc<Self>, array: &Rc<Array>) {
         if let Err(why) = self.arrays.leave_cut_off(array).await {
-            tracing::warn!("an interrupted reshape of {} could not be rolled back: {why}", array.names());
+            tracing::warn!(
+                "an interrupted reshape of {} could not be rolled back: {why}",
+                array.names()
+            );
             self.attention.look_again_in(LATE);
         }
         let (moving, is_held_up) = (array.on_its_way(), array.waits_for_drives());
@@ -117,7 +122,9 @@ impl Reconciler {
     fn report_suspected(&self, drive: &Drive, why: &str) {
         let place = self.arrays.place_of(drive);
         let effect = match &place {
-            Some((array, _)) if array.label().policy.drive_guard => "it is copied to a spare, if one fits",
+            Some((array, _)) if array.label().policy.drive_guard => {
+                "it is copied to a spare, if one fits"
+            }
             Some(_) => "it stays online; replace it (predictive-failure copy is off)",
             None => "it is not used as a spare any more",
         };
@@ -155,7 +162,8 @@ impl Reconciler {
             return;
         }
         if let Some(drive) = self.blank_in_bay(array.drive(slot).as_deref()).await {
-            let cause = format!("drive {} was inserted in the bay of drive {}", drive.name, member.name);
+            let cause =
+                format!("drive {} was inserted in the bay of drive {}", drive.name, member.name);
             return self.take_slot(array, slot, &drive, None, &cause).await;
         }
         let need = self.need_of(array, Some(slot));
@@ -173,7 +181,8 @@ impl Reconciler {
             }
             Err(why) => {
                 self.reconcile_spread(array, slot, member);
-                let what = format!("no spare can replace drive {} of {}", member.name, label.names());
+                let what =
+                    format!("no spare can replace drive {} of {}", member.name, label.names());
                 let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, member.since, &why_none(&why, &needs));
             }
@@ -204,9 +213,12 @@ impl Reconciler {
             }
             let left = u32::try_from(all - regions).unwrap_or(u32::MAX);
             let total = crate::tasks::regions_bytes(volume, left, volume.label().member_bytes);
-            let about =
-                About { slot: u16::try_from(slot).ok(), ..About::of_volume(array.uuid, volume.uuid()) };
-            let cause = format!("drive {} is out of service, and no drive replaces it", member.name);
+            let about = About {
+                slot: u16::try_from(slot).ok(),
+                ..About::of_volume(array.uuid, volume.uuid())
+            };
+            let cause =
+                format!("drive {} is out of service, and no drive replaces it", member.name);
             self.tasks.ensure(array, TaskKind::Relocate, about, total, &cause);
         }
     }
@@ -218,17 +230,22 @@ impl Reconciler {
             let Some(moved) = moved else { continue };
             let regions = u32::try_from(moved.regions.regions()).unwrap_or(u32::MAX);
             let total = crate::tasks::regions_bytes(&volume, regions, volume.label().member_bytes);
-            let about = About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid()) };
-            let cause =
-                format!("drive {} has the slot whose content is in the distributed spare", member.name);
+            let about =
+                About { slot: Some(moved.slot), ..About::of_volume(array.uuid, volume.uuid()) };
+            let cause = format!(
+                "drive {} has the slot whose content is in the distributed spare",
+                member.name
+            );
             self.tasks.ensure(array, TaskKind::Restore, about, total, &cause);
         }
     }
 
     /// Whether the missing drive is about to return by itself.
     fn is_returning(&self, array: &Array, slot: usize) -> bool {
-        matches!(array.places().get(slot).map(|place| &place.role), Some(ondisk::Role::Left(Cause::Missing)))
-            && array.drive(slot).is_some()
+        matches!(
+            array.places().get(slot).map(|place| &place.role),
+            Some(ondisk::Role::Left(Cause::Missing))
+        ) && array.drive(slot).is_some()
     }
 
     /// Puts a drive into a slot without one; the rebuild follows automatically.
@@ -251,7 +268,13 @@ impl Reconciler {
                 let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
                 if !is_known {
                     let effect = "the slot stays empty";
-                    self.events.report(EventCode::ArraySlotEmpty, &array.name(), cause, effect, text);
+                    self.events.report(
+                        EventCode::ArraySlotEmpty,
+                        &array.name(),
+                        cause,
+                        effect,
+                        text,
+                    );
                 }
                 return self.after_no_takeover(drive, spare).await;
             }
@@ -306,7 +329,13 @@ impl Reconciler {
         self.reconcile_stale_because(array, slot, label, &format!("drive {name} is not current"));
     }
 
-    fn reconcile_stale_because(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label, cause: &str) {
+    fn reconcile_stale_because(
+        self: &Rc<Self>,
+        array: &Rc<Array>,
+        slot: usize,
+        label: &Label,
+        cause: &str,
+    ) {
         let Some(member) = label.member.get(slot) else { return };
         let total = self.bytes_left(array, &member.stale);
         if total == 0 {
@@ -324,7 +353,8 @@ impl Reconciler {
     fn reconcile_replacement(self: &Rc<Self>, array: &Rc<Array>, slot: usize, label: &Label) {
         let member = &label.member[slot];
         let can_be_filled = |uuid| !array.is_unfillable(uuid);
-        let replacement = member.replacement.as_ref().filter(|replacement| can_be_filled(replacement.uuid));
+        let replacement =
+            member.replacement.as_ref().filter(|replacement| can_be_filled(replacement.uuid));
         let Some(replacement) = replacement else { return };
         let about = About::of_drive(array.uuid, slot, replacement.uuid);
         let known = self.tasks.is_known(TaskKind::Replace, &about);
@@ -337,9 +367,12 @@ impl Reconciler {
 
     fn reconcile_unsynced(self: &Rc<Self>, array: &Rc<Array>, volume: &Rc<Volume>) {
         let regions = volume.own_regions(&array.unsynced_regions());
-        let total = crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
-        let cause =
-            format!("the redundancy of {} may not agree with the data", counted(regions.len(), "region"));
+        let total =
+            crate::tasks::regions_bytes(volume, regions.len(), volume.label().capacity_bytes);
+        let cause = format!(
+            "the redundancy of {} may not agree with the data",
+            counted(regions.len(), "region")
+        );
         self.tasks.ensure(
             array,
             TaskKind::Resync,
@@ -359,17 +392,22 @@ impl Reconciler {
         if let Some(stands_in) = member.stands_in.as_ref().filter(goes_back)
             && let Some(home) = self.blank_in(stands_in.bay.as_ref()).await
         {
-            let cause =
-                format!("drive {} was inserted in the bay of drive {}", home.name, stands_in.instead_of);
+            let cause = format!(
+                "drive {} was inserted in the bay of drive {}",
+                home.name, stands_in.instead_of
+            );
             return self.fill(array, slot, &home, None, TaskKind::Copyback, &cause).await;
         }
-        let Some(why) =
-            self.inventory.suspicion_of(&drive).filter(|_| label.policy.drive_guard && is_redundant(array))
+        let Some(why) = self
+            .inventory
+            .suspicion_of(&drive)
+            .filter(|_| label.policy.drive_guard && is_redundant(array))
         else {
             return;
         };
         let need = self.need_of(array, Some(slot));
-        let (drives, offers): (Vec<Rc<Drive>>, Vec<Offer>) = self.offers(array).await.into_iter().unzip();
+        let (drives, offers): (Vec<Rc<Drive>>, Vec<Offer>) =
+            self.offers(array).await.into_iter().unzip();
         match choose_spare(&need, &offers) {
             Ok(chosen) => {
                 let spare = drives[chosen].clone();
@@ -378,8 +416,11 @@ impl Reconciler {
                 self.fill(array, slot, &spare, Some(stands_in), TaskKind::Replace, &cause).await;
             }
             Err(reasons) => {
-                let what =
-                    format!("no spare can replace drive {} of {}, which {why}", drive.name, label.names());
+                let what = format!(
+                    "no spare can replace drive {} of {}, which {why}",
+                    drive.name,
+                    label.names()
+                );
                 let needs = format!("{} is needed", describe_need(&need));
                 self.report_once(array, &what, 0, &why_none(&reasons, &needs));
             }
@@ -415,7 +456,8 @@ impl Reconciler {
                 let text = format!("{cause}, but the copy failed: {}", error.message);
                 let is_known = !self.is_to_blame(drive) && self.was_reported(array, &text);
                 if !is_known {
-                    let (code, effect) = (EventCode::DriveReplacementFailed, "the old drive stays online");
+                    let (code, effect) =
+                        (EventCode::DriveReplacementFailed, "the old drive stays online");
                     let (name, array) = (&drive.name, array.name());
                     self.events.report(code, Subject::both(name, &array), cause, effect, text);
                 }

@@ -83,8 +83,9 @@ impl Reconciler {
         self.inventory.look_at(closed.cloned().collect()).await;
         for drive in self.inventory.changed(drives.clone()).await {
             // Its name no longer refers to the open device: the next probe opens the new one.
-            let is_untouched =
-                |(other, epoch): (&Rc<Drive>, &u64)| Rc::ptr_eq(other, &drive) && drive.epoch() == *epoch;
+            let is_untouched = |(other, epoch): (&Rc<Drive>, &u64)| {
+                Rc::ptr_eq(other, &drive) && drive.epoch() == *epoch
+            };
             if drives.iter().zip(&epochs).any(is_untouched) {
                 drive.close();
             }
@@ -99,9 +100,11 @@ impl Reconciler {
                 continue;
             }
             let label = array.label();
-            let has_failed = |member: &Member| label.failed.iter().any(|failed| failed.uuid == member.uuid);
+            let has_failed =
+                |member: &Member| label.failed.iter().any(|failed| failed.uuid == member.uuid);
             for (slot, member) in label.member.iter().enumerate() {
-                let vanished = matches!(member.cause, Some(Cause::Error | Cause::Missing | Cause::Suspended));
+                let vanished =
+                    matches!(member.cause, Some(Cause::Error | Cause::Missing | Cause::Suspended));
                 if !member.is_online() && vanished && !has_failed(member) {
                     out.push((array.clone(), slot, member.clone()));
                 }
@@ -136,12 +139,14 @@ impl Reconciler {
     fn returned(&self, member: &Member) -> Option<Returns> {
         let before = self.returns.borrow().get(&member.uuid).copied();
         // Returns of suspended drives are limited by the policy (`arrays::suspended`).
-        before.filter(|returns| self.env.now().since(returns.last) < MEMORY && !member.is_suspended())
+        before
+            .filter(|returns| self.env.now().since(returns.last) < MEMORY && !member.is_suspended())
     }
 
     /// Whether the drive of a slot may return by itself.
     fn may_return(&self, member: &Member) -> bool {
-        let is_unsteady = self.returned(member).is_some_and(|returns| returns.count >= MOST_RETURNS);
+        let is_unsteady =
+            self.returned(member).is_some_and(|returns| returns.count >= MOST_RETURNS);
         !is_unsteady && self.arrays.unsettled(member).is_none()
     }
 
@@ -171,7 +176,8 @@ impl Reconciler {
     /// with its label.
     fn candidates(&self, array: &Array, slot: usize, member: &Member) -> Vec<Rc<Drive>> {
         let own = array.drive(slot);
-        let others = self.inventory.drives().into_iter().filter(|drive| !self.arrays.is_in_use(drive));
+        let others =
+            self.inventory.drives().into_iter().filter(|drive| !self.arrays.is_in_use(drive));
         let is_candidate = |drive: &Rc<Drive>| {
             let may_be = drive.name == member.name
                 || drive.member_label().is_some_and(|label| label.drive == member.uuid);

@@ -6,7 +6,9 @@
 use crate::arrays::array::Array;
 use crate::arrays::volume_names;
 use crate::events::EventCode;
-use crate::interface::{AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind};
+use crate::interface::{
+    AddSpare, CoverageInfo, Error, ErrorKind, Reply, Result, SpareInfo, SpareKind,
+};
 use crate::inventory::Drive;
 use crate::inventory::access::LabelSeen;
 use crate::reconcile::Reconciler;
@@ -21,7 +23,8 @@ impl Reconciler {
     pub(super) async fn look_at_spares(self: &Rc<Self>) {
         let spares = self.spares();
         let is_well = |spare: &Rc<Drive>| spare.access().is_some() && spare.problem().is_none();
-        let before: Vec<(bool, u64)> = spares.iter().map(|spare| (is_well(spare), spare.epoch())).collect();
+        let before: Vec<(bool, u64)> =
+            spares.iter().map(|spare| (is_well(spare), spare.epoch())).collect();
         self.inventory.look_at(spares.clone()).await;
         for (spare, (was_well, epoch)) in spares.into_iter().zip(before) {
             let _turn = self.turn.take(1).await;
@@ -43,8 +46,9 @@ impl Reconciler {
                     self.attention.look_after();
                 }
             } else if was_well {
-                let why =
-                    spare.problem().map_or_else(|| "it has no label any more".to_owned(), |p| p.message);
+                let why = spare
+                    .problem()
+                    .map_or_else(|| "it has no label any more".to_owned(), |p| p.message);
                 let text = format!("spare {} has failed: {why}", spare.name);
                 self.events.report(
                     EventCode::SpareFailed,
@@ -91,7 +95,10 @@ impl Reconciler {
             notes.push(match self.arrays.all().is_empty() {
                 true => "there is no volume yet that it could cover".to_owned(),
                 false => {
-                    format!("drive {} fits no array now; 'softroc spare list' shows why", drive.name)
+                    format!(
+                        "drive {} fits no array now; 'softroc spare list' shows why",
+                        drive.name
+                    )
                 }
             });
         }
@@ -111,7 +118,8 @@ impl Reconciler {
             return Ok(if add.same_enclosure { SpareScope::Enclosure } else { SpareScope::Global });
         }
         if add.same_enclosure {
-            let sentence = "a spare is dedicated to volumes or to an enclosure; leave one of the two out";
+            let sentence =
+                "a spare is dedicated to volumes or to an enclosure; leave one of the two out";
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let mut arrays = Vec::new();
@@ -160,7 +168,8 @@ impl Reconciler {
         if drive.spare().is_none() {
             let sentence = match self.arrays.place_of(&drive) {
                 Some((array, slot)) => format!(
-                    "drive {name} is drive {slot} of {} now, not a spare; replace it with 'softroc drive replace'",
+                    "drive {name} is drive {slot} of {} now, not a spare; replace it with 'softroc \
+                        drive replace'",
                     array.names()
                 ),
                 None => format!("drive {name} is not a spare; 'softroc spare list' lists them"),
@@ -169,8 +178,9 @@ impl Reconciler {
         }
         self.inventory.take_label_off(&drive, "a spare").await;
         if drive.spare().is_some() {
-            let sentence =
-                format!("the label of drive {name} could not be erased; 'softroc events' shows why");
+            let sentence = format!(
+                "the label of drive {name} could not be erased; 'softroc events' shows why"
+            );
             return Err(Error::new(ErrorKind::Failed, sentence));
         }
         let text = format!("drive {} is no longer a spare", drive.name);
@@ -248,7 +258,8 @@ impl Reconciler {
 
     /// The spares that cover each array, and the reasons for arrays without one.
     pub(crate) fn coverage(&self) -> Vec<CoverageInfo> {
-        let offers: Vec<Offer> = self.spares().iter().filter_map(|drive| self.offer(drive)).collect();
+        let offers: Vec<Offer> =
+            self.spares().iter().filter_map(|drive| self.offer(drive)).collect();
         let covered = |array: Rc<Array>| {
             let need = self.need_of(&array, None);
             let fits = |offer: &&Offer| refusal(&need, offer).is_none();
@@ -259,7 +270,8 @@ impl Reconciler {
                 covered_by.retain(|name| *name != first);
                 covered_by.insert(0, first);
             }
-            let why = |offer: &Offer| Some(format!("drive {} {}", offer.name, refusal(&need, offer)?));
+            let why =
+                |offer: &Offer| Some(format!("drive {} {}", offer.name, refusal(&need, offer)?));
             let mut reasons: Vec<String> = offers.iter().filter_map(why).collect();
             if offers.is_empty() {
                 reasons.push("there are no spares".to_owned());
@@ -278,10 +290,12 @@ impl Reconciler {
     /// The requirements of a slot; of any slot if none is given.
     pub(super) fn need_of(&self, array: &Array, slot: Option<usize>) -> Need {
         let label = array.label();
-        let drives: Vec<Rc<Drive>> = (0..label.member.len()).filter_map(|slot| array.drive(slot)).collect();
+        let drives: Vec<Rc<Drive>> =
+            (0..label.member.len()).filter_map(|slot| array.drive(slot)).collect();
         let enclosure = |drive: &Rc<Drive>| drive.enclosure();
         let kinds: Vec<bool> = drives.iter().filter_map(|drive| drive.rotates()).collect();
-        let all_alike = kinds.first().copied().filter(|first| kinds.iter().all(|kind| kind == first));
+        let all_alike =
+            kinds.first().copied().filter(|first| kinds.iter().all(|kind| kind == first));
         let own = slot.and_then(|slot| array.drive(slot));
         let sector = label.volume.iter().map(|volume| volume.sector_bytes).min().unwrap_or(BLOCK.0);
         let named = slot.and_then(|slot| label.member.get(slot)?.enclosure.clone());
@@ -309,7 +323,8 @@ impl Reconciler {
             None => Standing::Unassigned,
         };
         let read_only = info.read_only.then(|| "refuses writes".to_owned());
-        let problem = || drive.problem().map(|problem| format!("cannot be used: {}", problem.message));
+        let problem =
+            || drive.problem().map(|problem| format!("cannot be used: {}", problem.message));
         let late = || drive.holds_writes_back().then(|| "has outstanding operations".to_owned());
         Some(Offer {
             name: drive.name.clone(),
@@ -334,7 +349,10 @@ impl Reconciler {
                 }
             }
         }
-        drives.into_iter().filter_map(|drive| self.offer(&drive).map(|offer| (drive, offer))).collect()
+        drives
+            .into_iter()
+            .filter_map(|drive| self.offer(&drive).map(|offer| (drive, offer)))
+            .collect()
     }
 
     /// Whether a drive is unused and empty.

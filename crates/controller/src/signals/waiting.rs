@@ -26,7 +26,11 @@ pub(crate) async fn wait_or(
 }
 
 /// Waits until the condition holds; it is evaluated when either signal is notified.
-pub(crate) async fn wait_on_both(env: &Env, signals: (&Signal, &Signal), condition: impl Fn() -> bool) {
+pub(crate) async fn wait_on_both(
+    env: &Env,
+    signals: (&Signal, &Signal),
+    condition: impl Fn() -> bool,
+) {
     let mut one = pin!(signals.0.wait_until(env, &condition));
     let mut other = pin!(signals.1.wait_until(env, &condition));
     poll_fn(|context| match one.as_mut().poll(context) {

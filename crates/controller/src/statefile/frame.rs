@@ -32,7 +32,9 @@ pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
         };
     };
     let (line, body) = rest.split_once('\n').ok_or_else(|| "it is truncated".to_owned())?;
-    let parts = line.split_once(", ").and_then(|(of, rest)| Some((of, rest.split_once(" bytes, CRC-32C ")?)));
+    let parts = line
+        .split_once(", ")
+        .and_then(|(of, rest)| Some((of, rest.split_once(" bytes, CRC-32C ")?)));
     let garbled = || "its first line is invalid".to_owned();
     let (of, (len, sum)) = parts.ok_or_else(garbled)?;
     let of: u32 = of.parse().map_err(|_| garbled())?;
@@ -84,7 +86,10 @@ mod tests {
             assert!(body(1, &other).is_err(), "byte {at} is another one");
         }
         let later = body(1, &framed(7, "on = true\n")).unwrap_err();
-        assert!(later.contains("later version of SoftROC") && later.contains("format 7"), "{later}");
+        assert!(
+            later.contains("later version of SoftROC") && later.contains("format 7"),
+            "{later}"
+        );
     }
 
     #[test]

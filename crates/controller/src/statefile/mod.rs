@@ -92,7 +92,9 @@ impl Trouble {
             Place::Missing => String::new(),
             Place::Aside(name) => format!("; it is kept as {name}"),
             Place::Guarded => "; it is unchanged".to_owned(),
-            Place::Stuck(why) => format!("; it stays where it is, and no change is stored there ({why})"),
+            Place::Stuck(why) => {
+                format!("; it stays where it is, and no change is stored there ({why})")
+            }
         };
         let previous = match (self.from_previous, self.is_complete) {
             (false, _) => "",
@@ -105,7 +107,15 @@ impl Trouble {
 
 impl<T> StateFile<T> {
     const fn new(name: &'static str, about: &'static str, form: Form) -> StateFile<T> {
-        StateFile { name, about, form, format: 1, is_complete: false, is_guarded: false, kind: PhantomData }
+        StateFile {
+            name,
+            about,
+            form,
+            format: 1,
+            is_complete: false,
+            is_guarded: false,
+            kind: PhantomData,
+        }
     }
 
     /// A TOML file, and its content as a phrase.
@@ -195,7 +205,10 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
         if let Some(value) = value.as_ref().filter(|_| !matches!(trouble.place, Place::Stuck(_)))
             && let Err(why) = self.replace(store, value).await
         {
-            tracing::warn!("{} could not be stored again: {why}; its previous version is used", self.name);
+            tracing::warn!(
+                "{} could not be stored again: {why}; its previous version is used",
+                self.name
+            );
         }
         Loaded { value, trouble: Some(trouble) }
     }
@@ -269,7 +282,9 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     fn text(&self, value: &T) -> Result<Vec<u8>, String> {
         let body = match self.form {
             Form::Toml => toml::to_string(value).map_err(|error| error.to_string())?,
-            Form::Json => serde_json::to_string_pretty(value).map_err(|error| error.to_string())? + "\n",
+            Form::Json => {
+                serde_json::to_string_pretty(value).map_err(|error| error.to_string())? + "\n"
+            }
         };
         Ok(frame::framed(self.format, &body))
     }
@@ -294,7 +309,11 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
 ///
 /// # Errors
 /// Why it stays in place: the end of a sentence.
-pub async fn put_aside(store: &dyn StateStore, name: &str, as_name: &str) -> Result<String, String> {
+pub async fn put_aside(
+    store: &dyn StateStore,
+    name: &str,
+    as_name: &str,
+) -> Result<String, String> {
     for number in 1..=MOST_ASIDE {
         let aside = format!("{as_name}.unreadable-{number}");
         if store.set_aside(name, &aside).await.map_err(|error| error.to_string())? {

@@ -5,7 +5,9 @@ use super::task::{About, Names, Pace, Task, Wish};
 use crate::arrays::array::Array;
 use crate::arrays::volume::Volume;
 use crate::events::EventCode;
-use crate::interface::{Error, ErrorKind, Reply, Result, SetTask, StartTask, Startable, TaskKind, TaskState};
+use crate::interface::{
+    Error, ErrorKind, Reply, Result, SetTask, StartTask, Startable, TaskKind, TaskState,
+};
 use crate::tasks::Tasks;
 use std::rc::Rc;
 use units::counted;
@@ -58,12 +60,17 @@ impl Tasks {
 
     /// The same for a command that pauses work, which takes effect at once. If it cannot be stored,
     /// the reply says how long it lasts.
-    pub(crate) async fn stored_after(&self, order: impl FnOnce() -> Result<Reply>) -> Result<Reply> {
+    pub(crate) async fn stored_after(
+        &self,
+        order: impl FnOnce() -> Result<Reply>,
+    ) -> Result<Reply> {
         let reply = order()?;
         let lasting = self.list.store_now().await;
         lasting.map(|()| reply).map_err(|error| {
-            let sentence =
-                format!("it waits for a restart of the controller, and then continues: {}", error.message);
+            let sentence = format!(
+                "it waits for a restart of the controller, and then continues: {}",
+                error.message
+            );
             Error::new(error.kind, sentence)
         })
     }
@@ -72,7 +79,9 @@ impl Tasks {
     pub(crate) fn start_task(&self, start: &StartTask) -> Result<Reply> {
         check_share(start.share_percent)?;
         if start.disconnect_hosts && !start.what.is_init() {
-            return Err(invalid("only an initialisation disconnects hosts; leave 'disconnect_hosts' out"));
+            return Err(invalid(
+                "only an initialisation disconnects hosts; leave 'disconnect_hosts' out",
+            ));
         }
         let task = match start.what {
             Startable::Check | Startable::Repair => self.start_check(start)?,
@@ -133,7 +142,8 @@ impl Tasks {
             )));
         }
         let names = Names { subject: format!("'{name}'"), volume: Some(name), drive: None };
-        let task = self.list.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
+        let task =
+            self.list.add(NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace });
         let regions = volume.regions().len() as u32;
         task.change(&self.env, |record| {
             record.progress.total_bytes = volume.label().capacity_bytes;
@@ -168,12 +178,15 @@ impl Tasks {
             return Err(invalid("an initialisation needs a volume; name it"));
         };
         if !start.drives.is_empty() {
-            return Err(invalid("an initialisation is for a volume, not for drives; leave them out"));
+            return Err(invalid(
+                "an initialisation is for a volume, not for drives; leave them out",
+            ));
         }
         let (array, volume) = self.arrays.find_volume(name)?;
         let about = About::of_volume(array.uuid, volume.uuid());
-        let open =
-            |task: &Rc<Task>| !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync;
+        let open = |task: &Rc<Task>| {
+            !task.is_over() && task.about() == about && task.kind() != TaskKind::Resync
+        };
         if let Some(task) = self.list.all().into_iter().find(open) {
             return Err(wrong(format!("{} (task {}) must end first", task.title(), task.id())));
         }
@@ -190,7 +203,9 @@ impl Tasks {
             names: Names { subject: format!("'{name}'"), volume: Some(name), drive: None },
             cause: OPERATOR.to_owned(),
             pace: Pace {
-                share_percent: start.share_percent.unwrap_or(array.label().policy.task_share_percent),
+                share_percent: start
+                    .share_percent
+                    .unwrap_or(array.label().policy.task_share_percent),
                 limit_bytes_per_s: start.limit_bytes_per_s.filter(|limit| *limit > 0),
             },
             own_pace: start.share_percent.is_some(),
@@ -214,7 +229,10 @@ impl Tasks {
         let plan = self.list.patrol.borrow().clone();
         let pace = Pace {
             share_percent: start.share_percent.unwrap_or(plan.share_percent),
-            limit_bytes_per_s: start.limit_bytes_per_s.or(plan.limit_bytes_per_s).filter(|limit| *limit > 0),
+            limit_bytes_per_s: start
+                .limit_bytes_per_s
+                .or(plan.limit_bytes_per_s)
+                .filter(|limit| *limit > 0),
         };
         self.new_patrol(&start.drives, pace, OPERATOR)
     }
@@ -223,7 +241,12 @@ impl Tasks {
     ///
     /// # Errors
     /// When there are no drives, a name is unknown, or a patrol read is running.
-    pub(super) fn new_patrol(&self, drives: &[String], pace: Pace, cause: &str) -> Result<Rc<Task>> {
+    pub(super) fn new_patrol(
+        &self,
+        drives: &[String],
+        pace: Pace,
+        cause: &str,
+    ) -> Result<Rc<Task>> {
         let open = self.list.open().into_iter().find(|task| task.kind() == TaskKind::Patrol);
         if let Some(task) = open {
             return Err(wrong(format!(
@@ -238,8 +261,9 @@ impl Tasks {
         for name in drives {
             let drive = self.arrays.find_drive(name)?;
             if !drive.has_medium() {
-                let sentence =
-                    format!("drive {name} has no medium to read, or cannot be opened; leave it out");
+                let sentence = format!(
+                    "drive {name} has no medium to read, or cannot be opened; leave it out"
+                );
                 return Err(wrong(sentence));
             }
             chosen.push(drive);
@@ -248,10 +272,13 @@ impl Tasks {
             chosen = self.inventory.patrolled();
         }
         if chosen.is_empty() {
-            return Err(wrong("there are no drives with a medium to read; first run 'softroc drive add'"));
+            return Err(wrong(
+                "there are no drives with a medium to read; first run 'softroc drive add'",
+            ));
         }
-        let size =
-            |drive: &Rc<crate::inventory::Drive>| drive.access().map_or(0, |access| access.info().size.0);
+        let size = |drive: &Rc<crate::inventory::Drive>| {
+            drive.access().map_or(0, |access| access.info().size.0)
+        };
         let total: u64 = chosen.iter().map(size).sum();
         let subject = match chosen.as_slice() {
             [drive] => format!("drive {}", drive.name),
@@ -312,7 +339,9 @@ impl Tasks {
         if task.state() == TaskState::Done {
             return Err(wrong(format!("{title} (task {id}) is done; start a new one")));
         }
-        if let Some(other) = self.list.newest(task.kind(), &task.about()).filter(|other| !other.is_over()) {
+        if let Some(other) =
+            self.list.newest(task.kind(), &task.about()).filter(|other| !other.is_over())
+        {
             return Err(wrong(format!("{title} is running already, as task {}", other.id())));
         }
         task.gave_up.set(None);
@@ -362,14 +391,23 @@ impl Tasks {
         let task = self.find_steered(id)?;
         let title = task.title();
         match (task.is_over(), task.wish()) {
-            (true, _) => return Err(wrong(format!("{title} (task {id}) has ended; it is {}", task.state()))),
-            (false, Wish::Pause) => return Err(wrong(format!("{title} (task {id}) is paused already"))),
+            (true, _) => {
+                return Err(wrong(format!(
+                    "{title} (task {id}) has ended; it is {}",
+                    task.state()
+                )));
+            }
+            (false, Wish::Pause) => {
+                return Err(wrong(format!("{title} (task {id}) is paused already")));
+            }
             (false, _) => {}
         }
         task.change(&self.env, |record| {
             (record.wish, record.state, record.reason) = (Wish::Pause, TaskState::Paused, None);
         });
-        let text = format!("{title} was paused by an operator; to continue, run 'softroc task resume {id}'");
+        let text = format!(
+            "{title} was paused by an operator; to continue, run 'softroc task resume {id}'"
+        );
         self.steered(
             EventCode::TaskPaused,
             &task,
@@ -428,7 +466,11 @@ impl Tasks {
     pub(crate) fn stop_task(&self, id: u64) -> Result<Reply> {
         let task = self.find_steered(id)?;
         if task.is_over() {
-            return Err(wrong(format!("{} (task {id}) has ended; it is {}", task.title(), task.state())));
+            return Err(wrong(format!(
+                "{} (task {id}) has ended; it is {}",
+                task.title(),
+                task.state()
+            )));
         }
         self.check_can_stop(&task)?;
         let mut notes = Vec::new();
@@ -438,8 +480,9 @@ impl Tasks {
                 {id}'"
             )),
             TaskKind::Copyback | TaskKind::Replace => {
-                notes
-                    .push(format!("the old drive stays online; to continue, run 'softroc task resume {id}'"));
+                notes.push(format!(
+                    "the old drive stays online; to continue, run 'softroc task resume {id}'"
+                ));
             }
             _ => {}
         }

@@ -22,7 +22,10 @@ impl Tasks {
         let share = array.label().policy.task_share_percent;
         for task in self.list.open() {
             let record = task.record();
-            if record.about.array == Some(array.uuid) && !record.own_pace && record.wish != Wish::Stop {
+            if record.about.array == Some(array.uuid)
+                && !record.own_pace
+                && record.wish != Wish::Stop
+            {
                 task.change(&self.env, |record| record.pace.share_percent = share);
             }
         }
@@ -62,7 +65,10 @@ impl Tasks {
             }
         }
         let names = self.names_for(array, &about);
-        let pace = Pace { share_percent: array.label().policy.task_share_percent, limit_bytes_per_s: None };
+        let pace = Pace {
+            share_percent: array.label().policy.task_share_percent,
+            limit_bytes_per_s: None,
+        };
         let new = NewTask { kind, about, names, cause: cause.to_owned(), pace, own_pace: false };
         let task = self.list.add(new);
         task.change(&self.env, |record| record.progress.total_bytes = total_bytes);
@@ -102,12 +108,14 @@ impl Tasks {
         let label = array.label();
         let replacement = label.member.get(slot).and_then(|member| member.replacement.as_ref());
         let of_slot = self.arrays.member_name(array, slot);
-        let (subject, drive) = match replacement.filter(|replacement| Some(replacement.uuid) == about.drive) {
-            Some(replacement) => {
-                (format!("drive {of_slot} of {of} by drive {}", replacement.name), replacement.name.clone())
-            }
-            None => (format!("drive {of_slot} of {of}"), of_slot),
-        };
+        let (subject, drive) =
+            match replacement.filter(|replacement| Some(replacement.uuid) == about.drive) {
+                Some(replacement) => (
+                    format!("drive {of_slot} of {of} by drive {}", replacement.name),
+                    replacement.name.clone(),
+                ),
+                None => (format!("drive {of_slot} of {of}"), of_slot),
+            };
         Names { subject, volume: Some(volume), drive: Some(drive) }
     }
 }

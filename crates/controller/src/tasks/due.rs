@@ -20,8 +20,10 @@ impl Tasks {
         let patrol = self.list.patrol.borrow().clone();
         if due(&patrol.schedule) {
             self.list.patrol.borrow_mut().schedule.last_unix_s = Some(now);
-            let pace =
-                Pace { share_percent: patrol.share_percent, limit_bytes_per_s: patrol.limit_bytes_per_s };
+            let pace = Pace {
+                share_percent: patrol.share_percent,
+                limit_bytes_per_s: patrol.limit_bytes_per_s,
+            };
             self.scheduled(
                 Scheduled::Patrol,
                 "all drives",
@@ -60,7 +62,12 @@ impl Tasks {
         }
     }
 
-    fn scheduled(self: &Rc<Self>, what: Scheduled, of: &str, task: crate::interface::Result<Rc<Task>>) {
+    fn scheduled(
+        self: &Rc<Self>,
+        what: Scheduled,
+        of: &str,
+        task: crate::interface::Result<Rc<Task>>,
+    ) {
         match task {
             Ok(task) => self.take_in_hand(&task),
             Err(error) => {
@@ -87,7 +94,8 @@ impl Tasks {
                 (a, b) => a.or(b),
             };
         }
-        let due = next.map_or(Duration::MAX, |due| Duration::from_secs(due.saturating_sub(now).max(1)));
+        let due =
+            next.map_or(Duration::MAX, |due| Duration::from_secs(due.saturating_sub(now).max(1)));
         due.min(LOOK_AT_CLOCK)
     }
 }

@@ -66,7 +66,9 @@ impl Tasks {
         }
         let next = match task.kind() {
             TaskKind::Reshape => return next_of_reshape(task, &array),
-            TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => self.next_on_drive(task, &array),
+            TaskKind::Rebuild | TaskKind::Copyback | TaskKind::Replace => {
+                self.next_on_drive(task, &array)
+            }
             _ => match about.volume.and_then(|uuid| array.volume(uuid)) {
                 Some(volume) => next_on_volume(task, &array, &volume),
                 None => Next::Moot(DELETED.to_owned()),
@@ -74,7 +76,9 @@ impl Tasks {
         };
         match next {
             Next::Step(plan) => match self.first_before(task) {
-                Some(other) => Next::Wait(format!("{} (task {}) goes first", other.title(), other.id())),
+                Some(other) => {
+                    Next::Wait(format!("{} (task {}) goes first", other.title(), other.id()))
+                }
                 None => Next::Step(plan),
             },
             other => other,
@@ -132,11 +136,16 @@ impl Tasks {
                 return Next::Done;
             }
             self.arrays.note_full_replacement(array);
-            return Next::Wait("the copy is being recorded, and the drive takes the slot".to_owned());
+            return Next::Wait(
+                "the copy is being recorded, and the drive takes the slot".to_owned(),
+            );
         }
         let drive = DriveIndex(about.slot.unwrap_or_default());
-        let kind =
-            if is_filled { ShardTask::Copy { slot: drive } } else { ShardTask::Rebuild { slot: drive } };
+        let kind = if is_filled {
+            ShardTask::Copy { slot: drive }
+        } else {
+            ShardTask::Rebuild { slot: drive }
+        };
         let mut not_served = Vec::new();
         for volume in array.volumes() {
             let regions = volume.own_regions(&left);
@@ -145,7 +154,13 @@ impl Tasks {
                 Some(id) => {
                     let bytes = regions_bytes(&volume, regions.len(), volume.label().member_bytes);
                     let moved = Moved::by(kind, &volume.geometry);
-                    return Next::Step(StepPlan { volume: id, kind, regions: Some(regions), bytes, moved });
+                    return Next::Step(StepPlan {
+                        volume: id,
+                        kind,
+                        regions: Some(regions),
+                        bytes,
+                        moved,
+                    });
                 }
                 None => not_served.push(format!("'{}'", volume.name())),
             }
@@ -163,7 +178,8 @@ fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
     let label = volume.label();
     let to = label.reshape.as_ref().map(|of| of.to).or(label.follows.as_ref().map(|of| of.to));
     let held_up = || array.held_up(&volume);
-    let others = || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
+    let others =
+        || array.moves_now().filter(|now| now.uuid() != volume.uuid()).map(|other| other.name());
     match () {
         () if to.is_none() && volume.was_taken_back(about.drive) => Next::Moot(
             "a drive that it needs was out of service at a start before any data moved, and the \
@@ -179,7 +195,9 @@ fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
         // Stopping the task rolls back a reshape that has moved nothing; otherwise the reshape is
         // complete.
         () if to.is_none() || about.drive != to => Next::Done,
-        () if !volume.is_served() => Next::Wait(format!("'{}' must be started first", volume.name())),
+        () if !volume.is_served() => {
+            Next::Wait(format!("'{}' must be started first", volume.name()))
+        }
         () if array.cut_off().is_some() => {
             Next::Wait("an interrupted reshape is rolled back first".to_owned())
         }
@@ -233,7 +251,13 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
     let step = |kind, regions: Option<RegionSet>| {
         let count = regions.as_ref().map_or(all, RegionSet::len);
         let bytes = regions_bytes(volume, count, capacity);
-        Next::Step(StepPlan { volume: id, kind, regions, bytes, moved: Moved::by(kind, &volume.geometry) })
+        Next::Step(StepPlan {
+            volume: id,
+            kind,
+            regions,
+            bytes,
+            moved: Moved::by(kind, &volume.geometry),
+        })
     };
     match record.kind {
         TaskKind::Check | TaskKind::Repair => {
@@ -241,9 +265,10 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
             let incomplete = array.out_of(volume).union(&array.behind(volume));
             match left {
                 Some(left) if left.is_empty() => Next::Done,
-                _ if !incomplete.is_empty() => {
-                    Next::Wait(format!("'{}' is degraded: there is nothing to compare with", volume.name()))
-                }
+                _ if !incomplete.is_empty() => Next::Wait(format!(
+                    "'{}' is degraded: there is nothing to compare with",
+                    volume.name()
+                )),
                 left => step(ShardTask::Check { repair: record.kind == TaskKind::Repair }, left),
             }
         }
@@ -264,7 +289,9 @@ fn next_on_volume(task: &Task, array: &Array, volume: &Rc<Volume>) -> Next {
             Some(left) if left.is_empty() => Next::Done,
             left => step(ShardTask::Initialise { full: record.full }, left),
         },
-        TaskKind::Relocate | TaskKind::Restore => next_of_spread(array, volume, record.kind, slot, step),
+        TaskKind::Relocate | TaskKind::Restore => {
+            next_of_spread(array, volume, record.kind, slot, step)
+        }
         _ => Next::Moot("this kind of task has no volume".to_owned()),
     }
 }
@@ -279,7 +306,11 @@ fn next_of_spread(
 ) -> Next {
     let moved = match volume.label().relocated {
         Some(moved) if moved.slot == slot.0 => volume.own_regions(&set_of(&moved.regions)),
-        Some(_) => return Next::Moot("the distributed spare holds the content of another drive".to_owned()),
+        Some(_) => {
+            return Next::Moot(
+                "the distributed spare holds the content of another drive".to_owned(),
+            );
+        }
         None => RegionSet::EMPTY,
     };
     let is_out = array.out().contains(slot);

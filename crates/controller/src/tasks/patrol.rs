@@ -170,8 +170,10 @@ impl Tasks {
             task.note(|found| found.unreadable += 1);
             drive.count_medium_error();
             let (start, end) = (range.start.0, range.end().0);
-            let what =
-                format!("the patrol read found that drive {} cannot read bytes {start} to {end}", drive.name);
+            let what = format!(
+                "the patrol read found that drive {} cannot read bytes {start} to {end}",
+                drive.name
+            );
             let (effect, repaired) = match self.home_of(drive, range) {
                 Home::Nobody(whose) => (whose.to_owned(), false),
                 Home::Volume(volume, slot, part) => {
@@ -197,10 +199,22 @@ impl Tasks {
                         task.note(|found| found.unrecoverable_bytes += range.len.0);
                         let volume = volume.name();
                         let about = Subject::both(&volume, &drive.name);
-                        self.events.report(EventCode::VolumeBlocksUnreadable, about, cause, &effect, text);
+                        self.events.report(
+                            EventCode::VolumeBlocksUnreadable,
+                            about,
+                            cause,
+                            &effect,
+                            text,
+                        );
                     }
                     Home::Nobody(_) => {
-                        self.events.report(EventCode::DriveMediumError, &drive.name, cause, &effect, text);
+                        self.events.report(
+                            EventCode::DriveMediumError,
+                            &drive.name,
+                            cause,
+                            &effect,
+                            text,
+                        );
                     }
                 }
             }
@@ -228,7 +242,13 @@ impl Tasks {
     }
 
     /// Has the shards rewrite a range, and waits for the result.
-    async fn repair_range(&self, task: &Rc<Task>, volume: &Volume, slot: DriveIndex, range: ByteRange) {
+    async fn repair_range(
+        &self,
+        task: &Rc<Task>,
+        volume: &Volume,
+        slot: DriveIndex,
+        range: ByteRange,
+    ) {
         let Some(id) = volume.id() else { return };
         // It runs as a separate task, since its progress is not that of the patrol.
         let mut record = task.record();
@@ -250,7 +270,9 @@ fn after_repair(volume: &str, reads: bool) -> String {
     match reads {
         true => format!("they were rewritten from the redundancy of '{volume}'"),
         false => {
-            format!("'{volume}' could not restore them; hosts get an I/O error where no other drive can")
+            format!(
+                "'{volume}' could not restore them; hosts get an I/O error where no other drive can"
+            )
         }
     }
 }
@@ -291,7 +313,9 @@ async fn unreadable_within(access: &Access, piece: ByteRange) -> Vec<ByteRange> 
             _ => runs.push((start, end)),
         }
     }
-    runs.into_iter().map(|(start, end)| ByteRange::from_to(ByteOffset(start), ByteOffset(end))).collect()
+    runs.into_iter()
+        .map(|(start, end)| ByteRange::from_to(ByteOffset(start), ByteOffset(end)))
+        .collect()
 }
 
 /// The pause after a piece that took this long: reading takes at most `share_percent` of the time,

@@ -20,7 +20,9 @@ impl Tasks {
             )));
         }
         if let Some(at) = set.at_s.filter(|at| *at >= 86_400) {
-            return Err(invalid(format!("a day has no second {at}; choose a time from 00:00 to 23:59")));
+            return Err(invalid(format!(
+                "a day has no second {at}; choose a time from 00:00 to 23:59"
+            )));
         }
         let info = match (set.what, &set.volume) {
             (Scheduled::Check, Some(volume)) => self.schedule_check(set, volume).await?,

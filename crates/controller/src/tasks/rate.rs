@@ -63,7 +63,10 @@ mod tests {
             rate.sample(at(second * 1000), done);
         }
         assert_eq!(rate.bytes_per_s(at(59_000)), Some(100.0));
-        assert!(rate.bytes_per_s(at(159_000)).is_some_and(|slow| slow < 20.0), "nothing came for long");
+        assert!(
+            rate.bytes_per_s(at(159_000)).is_some_and(|slow| slow < 20.0),
+            "nothing came for long"
+        );
         assert!(rate.samples.len() < 15);
     }
 

@@ -47,7 +47,13 @@ impl Tasks {
             let label = volume.label();
             let to = label.reshape.map(|of| of.to).or(label.follows.map(|of| of.to));
             let about = About { drive: to, ..About::of_volume(array.uuid, volume.uuid()) };
-            self.ensure(array, TaskKind::Reshape, about.clone(), array.usable_bytes(&volume), cause);
+            self.ensure(
+                array,
+                TaskKind::Reshape,
+                about.clone(),
+                array.usable_bytes(&volume),
+                cause,
+            );
             let task = self.list.newest(TaskKind::Reshape, &about).filter(|task| !task.is_over());
             // The recorded target shows later whether the reshape was completed, even if no
             // record of a rollback is left.
@@ -62,15 +68,17 @@ impl Tasks {
 
     /// The tasks that reshape volumes of the same array.
     fn of_one_order(&self, task: &Task) -> Vec<Rc<Task>> {
-        let is_other =
-            |other: &Rc<Task>| other.kind() == TaskKind::Reshape && other.about().array == task.about().array;
+        let is_other = |other: &Rc<Task>| {
+            other.kind() == TaskKind::Reshape && other.about().array == task.about().array
+        };
         self.list.open().into_iter().filter(is_other).collect()
     }
 
     /// An operator stops a task. The volumes of one array are reshaped together, and rolled back
     /// together.
     pub(super) fn wish_stop(&self, task: &Rc<Task>) {
-        let with = if task.kind() == TaskKind::Reshape { self.of_one_order(task) } else { Vec::new() };
+        let with =
+            if task.kind() == TaskKind::Reshape { self.of_one_order(task) } else { Vec::new() };
         for other in with.iter().chain([task]) {
             other.wish_stop(&self.env);
         }
@@ -99,7 +107,9 @@ impl Tasks {
     async fn leave_order(&self, task: &Task, array: &Rc<Array>, leads: &Rc<Volume>) -> bool {
         let left = self.arrays.leave_reshape(array, leads).await;
         if let Err(error) = &left {
-            self.of_one_order(task).iter().for_each(|task| self.goes_on_after_stop(task, &error.message));
+            self.of_one_order(task)
+                .iter()
+                .for_each(|task| self.goes_on_after_stop(task, &error.message));
         }
         self.attention.look_after();
         left.is_ok()
@@ -163,7 +173,10 @@ impl Tasks {
             return Ok(());
         }
         let why = match follows {
-            true => "belongs to a reshape of several volumes that has moved data and cannot be rolled back",
+            true => {
+                "belongs to a reshape of several volumes that has moved data and cannot be rolled \
+                    back"
+            }
             false => "has moved data and cannot be rolled back",
         };
         let (title, id) = (task.title(), task.id());
@@ -172,7 +185,12 @@ impl Tasks {
     }
 
     /// Reshapes a volume until all of it is moved, or another step has precedence.
-    pub(super) async fn reshape(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
+    pub(super) async fn reshape(
+        &self,
+        task: &Rc<Task>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> StepEnd {
         task.stand(&self.env, TaskState::Running, None);
         if volume.follows()
             && let Err(error) = self.arrays.begin_following(array, volume).await
@@ -205,8 +223,13 @@ impl Tasks {
                         (mover, may_keep) = (Mover::new(reshape, recorded), false);
                         continue;
                     }
-                    () if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
-                    () if !recorded.saved.is_zero() && tries < MOST_TRIES && volume.lost().is_empty() => {
+                    () if !volume.is_served() || self.attention.is_closing() => {
+                        return StepEnd::Interrupted;
+                    }
+                    () if !recorded.saved.is_zero()
+                        && tries < MOST_TRIES
+                        && volume.lost().is_empty() =>
+                    {
                         (mover, tries) = (Mover::new(reshape, recorded), tries + 1);
                         continue;
                     }
@@ -297,14 +320,21 @@ impl Tasks {
     }
 
     /// After the last window: fills the queued regions, and commits the new layout.
-    async fn fill_and_end(&self, task: &Rc<Task>, array: &Rc<Array>, volume: &Rc<Volume>) -> StepEnd {
+    async fn fill_and_end(
+        &self,
+        task: &Rc<Task>,
+        array: &Rc<Array>,
+        volume: &Rc<Volume>,
+    ) -> StepEnd {
         let (name, from, moved) = (volume.name(), volume.geometry, array.usable_bytes(volume));
         loop {
             let (began, asked) = (self.env.now(), requests(volume));
             let before = task.progress().done_bytes;
             let (filled, goal) = match self.arrays.fill_some(array, volume).await {
                 Ok(filled) => filled,
-                Err(_) if !volume.is_served() || self.attention.is_closing() => return StepEnd::Interrupted,
+                Err(_) if !volume.is_served() || self.attention.is_closing() => {
+                    return StepEnd::Interrupted;
+                }
                 Err(why) => return StepEnd::Failed(why),
             };
             self.advance_to(task, moved + filled, moved + goal);
@@ -328,8 +358,8 @@ impl Tasks {
 
     fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
         let text = format!("'{name}' has its new layout: {to}, instead of {from}");
-        let effect = "hosts see its size when they reconnect, and attached disks as docs/operate/attach.md \
-            describes";
+        let effect = "hosts see its size when they reconnect, and attached disks as \
+            docs/operate/attach.md describes";
         self.events.report(EventCode::VolumeReshaped, name, "all data is moved", effect, text);
         StepEnd::Done
     }
@@ -339,9 +369,9 @@ impl Tasks {
         let (took, pace) = (self.env.now().since(began), task.pace());
         let share = u32::from(pace.share_percent.clamp(1, 100));
         let for_hosts = if hosts { took * (100 - share) / share } else { Duration::ZERO };
-        let whole = pace
-            .limit_bytes_per_s
-            .map_or(Duration::ZERO, |limit| Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64));
+        let whole = pace.limit_bytes_per_s.map_or(Duration::ZERO, |limit| {
+            Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64)
+        });
         let rest = for_hosts.max(whole.saturating_sub(took)).min(LONGEST_REST);
         let until = self.env.now() + rest;
         let changed = || task.wish() != Wish::Run || self.attention.is_closing();

@@ -15,6 +15,8 @@ use units::counted;
 /// The number of restarts of a step whose volume went offline, before the task fails.
 const MOST_FRUITLESS: u32 = 100;
 
+const NO_PROGRESS: &str = "it makes no progress; 'softroc events' shows what its drives report";
+
 /// The delay before a volume that went offline is looked for again.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
@@ -98,9 +100,7 @@ impl Tasks {
                     }
                     fruitless = if task.progress().done_bytes > before { 0 } else { fruitless + 1 };
                     if fruitless > MOST_FRUITLESS {
-                        let why =
-                            "it makes no progress; 'softroc events' shows what its drives report".to_owned();
-                        return self.give_up(task, why);
+                        return self.give_up(task, NO_PROGRESS.to_owned());
                     }
                 }
             }
@@ -121,12 +121,17 @@ impl Tasks {
         let unfinished = self.finish_window(task).await;
         let again = unfinished.is_some().then(|| self.env.now() + TRY_WINDOW_AGAIN);
         task.stand(&self.env, TaskState::Paused, unfinished.or(failed));
-        let goes_on = || task.wish() != Wish::Pause || self.attention.is_closing() || self.is_gone(task);
+        let goes_on =
+            || task.wish() != Wish::Pause || self.attention.is_closing() || self.is_gone(task);
         let changed = || goes_on() || self.lost_place(task).is_some();
         let signal = self.attention.changed();
         match again {
             Some(until) => drop(crate::signals::wait_or(&self.env, signal, changed, until).await),
-            None => signal.wait_until(&self.env, || changed() || self.window_to_finish(task).is_some()).await,
+            None => {
+                signal
+                    .wait_until(&self.env, || changed() || self.window_to_finish(task).is_some())
+                    .await
+            }
         }
     }
 
@@ -214,11 +219,17 @@ impl Tasks {
         let end = match state {
             TaskState::Done => format!("{title} is complete{found}"),
             TaskState::Stopped => format!(
-                "{title} was stopped by an operator{found}; to continue, run 'softroc task resume {}'",
+                "{title} was stopped by an operator{found}; to continue, run 'softroc task resume \
+                    {}'",
                 task.id()
             ),
-            TaskState::Cancelled => format!("{title} was cancelled, since its volume was deleted{found}"),
-            _ => format!("{title} failed: {}{found}", reason.as_deref().unwrap_or("it cannot be done")),
+            TaskState::Cancelled => {
+                format!("{title} was cancelled, since its volume was deleted{found}")
+            }
+            _ => format!(
+                "{title} failed: {}{found}",
+                reason.as_deref().unwrap_or("it cannot be done")
+            ),
         };
         let harmless = state == TaskState::Done && found_nothing(task);
         let effect = format!("task {} is {state}{found}", task.id());
@@ -246,7 +257,9 @@ impl Tasks {
         let is_check = matches!(record.kind, TaskKind::Check | TaskKind::Repair);
         let is_whole = record.state == TaskState::Done && found.uncompared == 0;
         match found.mismatches {
-            0 if is_check && is_whole => told.push("all redundancy agrees with its data".to_owned()),
+            0 if is_check && is_whole => {
+                told.push("all redundancy agrees with its data".to_owned())
+            }
             0 => {}
             count => told.push(format!("{} did not agree", counted(count, "stripe"))),
         }
@@ -273,6 +286,7 @@ impl Tasks {
 }
 
 fn found_nothing(task: &Task) -> bool {
-    let Found { mismatches, unreadable, unrecoverable_bytes, uncompared, .. } = task.progress().found;
+    let Found { mismatches, unreadable, unrecoverable_bytes, uncompared, .. } =
+        task.progress().found;
     [mismatches, unreadable, unrecoverable_bytes, uncompared] == [0; 4]
 }

@@ -85,7 +85,13 @@ mod tests {
     const TWO: u64 = 2 * 3600;
 
     fn weekly() -> Schedule {
-        Schedule { on: true, every_days: 7, at_s: TWO as u32, set_unix_s: MONDAY + 100, last_unix_s: None }
+        Schedule {
+            on: true,
+            every_days: 7,
+            at_s: TWO as u32,
+            set_unix_s: MONDAY + 100,
+            last_unix_s: None,
+        }
     }
 
     #[test]
@@ -108,7 +114,11 @@ mod tests {
         let began = Schedule { last_unix_s: Some(MONDAY + TWO), ..weekly() };
         let in_three_weeks = MONDAY + 21 * DAY_S;
         assert_eq!(began.due(in_three_weeks + 12 * 3600), Some(in_three_weeks + DAY_S + TWO));
-        assert_eq!(began.due(in_three_weeks + TWO + 60), Some(in_three_weeks + TWO), "not missed yet");
+        assert_eq!(
+            began.due(in_three_weeks + TWO + 60),
+            Some(in_three_weeks + TWO),
+            "not missed yet"
+        );
     }
 
     #[test]
@@ -131,7 +141,9 @@ mod tests {
             assert!(due <= MONDAY + 50_000 + 7 * DAY_S, "{due}");
             assert_eq!(
                 schedule.due(MONDAY + 2 * DAY_S),
-                Some(due).filter(|due| *due >= MONDAY + 2 * DAY_S).or(Some(MONDAY + 2 * DAY_S + TWO))
+                Some(due)
+                    .filter(|due| *due >= MONDAY + 2 * DAY_S)
+                    .or(Some(MONDAY + 2 * DAY_S + TWO))
             );
         }
         assert!(!weekly().follow(MONDAY + 101), "a clock that is right changes nothing");
@@ -141,8 +153,19 @@ mod tests {
         /// At any time: it is due at its time of day, at most a period (or a day, if that was
         /// missed) away. A task that began when it was due is not due again at once.
         #[test]
-        fn it_is_due_at_its_hour_and_once(days in 1_u32..100, at in 0_u32..86_400, set in MONDAY..MONDAY * 2, later in 0_u64..1_000_000_000) {
-            let schedule = Schedule { on: true, every_days: days, at_s: at, set_unix_s: set, last_unix_s: None };
+        fn it_is_due_at_its_hour_and_once(
+            days in 1_u32..100,
+            at in 0_u32..86_400,
+            set in MONDAY..MONDAY * 2,
+            later in 0_u64..1_000_000_000,
+        ) {
+            let schedule = Schedule {
+                on: true,
+                every_days: days,
+                at_s: at,
+                set_unix_s: set,
+                last_unix_s: None,
+            };
             let now = set + later;
             let due = schedule.due(now).unwrap();
             prop_assert_eq!(due % DAY_S, u64::from(at));

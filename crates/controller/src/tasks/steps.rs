@@ -6,8 +6,8 @@ use crate::interface::Found;
 use crate::signals::wait_on_both;
 use crate::tasks::Tasks;
 use engine::{
-    RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, TaskProgress,
-    VolumeId,
+    RegionSet, ShardIndex, ShardMessage, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace,
+    TaskProgress, VolumeId,
 };
 use layout::Geometry;
 use platform::Instant;
@@ -46,7 +46,9 @@ impl Moved {
         let cells = u64::from(geometry.cells_per_stripe());
         match kind {
             // Progress counts bytes of the drive's part of the volume.
-            TaskKind::Rebuild { .. } => Moved { drives: cells, task: u64::from(geometry.rows_per_stripe()) },
+            TaskKind::Rebuild { .. } => {
+                Moved { drives: cells, task: u64::from(geometry.rows_per_stripe()) }
+            }
             TaskKind::Copy { .. } => Moved { drives: 2, task: 1 },
             TaskKind::RepairRange { .. } => Moved { drives: 1, task: 1 },
             // Progress counts bytes that hosts see.
@@ -146,7 +148,11 @@ impl Step {
         let known = parts.iter().all(|part| part.heard || part.outcome.is_some()) && total > 0;
         let bytes = if known { u128::from(self.bytes) * done.min(total) / total } else { 0 };
         let bytes = u64::try_from(bytes).unwrap_or(self.bytes);
-        Progress { done_bytes: self.before.done_bytes + bytes, total_bytes: self.before.total_bytes, found }
+        Progress {
+            done_bytes: self.before.done_bytes + bytes,
+            total_bytes: self.before.total_bytes,
+            found,
+        }
     }
 
     /// The pace of each unfinished shard: they share the limit.
@@ -176,7 +182,9 @@ fn engine_pace(pace: Pace, wish: Wish, shards: usize, moved: Moved) -> TaskPace 
     TaskPace {
         share_percent: pace.share_percent,
         paused: wish == Wish::Pause,
-        max_bytes_per_s: pace.limit_bytes_per_s.map(|limit| (moved.on_drives(limit) / shards).max(1)),
+        max_bytes_per_s: pace
+            .limit_bytes_per_s
+            .map(|limit| (moved.on_drives(limit) / shards).max(1)),
     }
 }
 
@@ -194,8 +202,10 @@ impl Tasks {
             regions: plan.regions,
             pace: step.pace(),
         };
-        let told =
-            self.arrays.tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done)).await;
+        let told = self
+            .arrays
+            .tell_shards(|done| ShardMessage::StartTask(Box::new(order.clone()), done))
+            .await;
         task.in_step.set(true);
         let end = match told {
             Ok(()) => self.watch_step(&step, &order).await,
@@ -203,7 +213,9 @@ impl Tasks {
         };
         if end != StepEnd::Done && end != StepEnd::Interrupted {
             // Some shards may have begun although another one could not.
-            if let Err(why) = self.arrays.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await {
+            if let Err(why) =
+                self.arrays.tell_shards(|done| ShardMessage::StopTask(order.task, done)).await
+            {
                 tracing::debug!("{} on a shard: {why}", task.title());
             }
         }
@@ -220,7 +232,8 @@ impl Tasks {
     async fn watch_step(&self, step: &Step, order: &TaskOrder) -> StepEnd {
         let mut told = order.pace;
         // Paused shards do not notice that another drive has taken the slot.
-        let is_in_vain = || step.task.wish() == Wish::Pause && self.lost_place(&step.task).is_some();
+        let is_in_vain =
+            || step.task.wish() == Wish::Pause && self.lost_place(&step.task).is_some();
         let stops = || {
             let is_ending = step.task.wish() == Wish::Stop || self.attention.is_closing();
             is_ending || is_in_vain() || self.is_gone(&step.task)
@@ -264,9 +277,16 @@ impl Tasks {
         }
         let (task, about) = (&step.task, step.task.about());
         let array = about.array.and_then(|uuid| self.arrays.get(uuid));
-        if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (step.kind, array, about.drive) {
+        if let (TaskKind::Copy { slot }, Some(array), Some(drive)) = (step.kind, array, about.drive)
+        {
             if let Some(volume) = array.volume_served_as(step.volume) {
-                self.arrays.regions_copied(&array, volume.uuid(), slot.as_usize(), drive, finished.clone());
+                self.arrays.regions_copied(
+                    &array,
+                    volume.uuid(),
+                    slot.as_usize(),
+                    drive,
+                    finished.clone(),
+                );
             }
             return;
         }
@@ -390,7 +410,10 @@ mod tests {
         assert_eq!((standing.done_bytes, standing.found.mismatches), (100 + 500 * 9 / 100, 2));
         let lost = Found { unreadable: 1, unrecoverable_bytes: 512, ..Found::default() };
         step.noted.set(lost);
-        assert_eq!((step.standing().found.unreadable, step.standing().found.unrecoverable_bytes), (1, 512));
+        assert_eq!(
+            (step.standing().found.unreadable, step.standing().found.unrecoverable_bytes),
+            (1, 512)
+        );
         tell(&step, 1, 900, 90);
         assert_eq!(step.standing().done_bytes, 600);
     }
@@ -426,9 +449,11 @@ mod tests {
     #[test]
     fn a_limit_is_in_bytes_of_the_task_whatever_that_moves_on_drives() {
         let strip = StripSize::KIB_64;
-        let geometry = Shape::new(Level::Raid6, DriveCount(7)).geometry(strip, ByteCount::GIB).unwrap();
+        let geometry =
+            Shape::new(Level::Raid6, DriveCount(7)).geometry(strip, ByteCount::GIB).unwrap();
         let pace = Pace { share_percent: 100, limit_bytes_per_s: Some(1000) };
-        let on_drives = |kind| engine_pace(pace, Wish::Run, 1, Moved::by(kind, &geometry)).max_bytes_per_s;
+        let on_drives =
+            |kind| engine_pace(pace, Wish::Run, 1, Moved::by(kind, &geometry)).max_bytes_per_s;
         // With P and Q, 1000 bytes of the volume are 1400 bytes on drives.
         assert_eq!(on_drives(TaskKind::Check { repair: false }), Some(1400));
         // Each other drive transfers as many bytes as the rebuilt one.

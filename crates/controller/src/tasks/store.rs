@@ -158,7 +158,8 @@ impl TaskList {
             self.store.writing.set(false);
             self.attention.notify();
             let pause = self.env.now() + if stored.is_ok() { PAUSE } else { STORE_AGAIN };
-            wait_or(&self.env, self.attention.changed(), || self.attention.is_closing(), pause).await;
+            wait_or(&self.env, self.attention.changed(), || self.attention.is_closing(), pause)
+                .await;
         }
     }
 

@@ -42,7 +42,12 @@ impl About {
 
     /// The drive of a slot as the subject.
     pub(crate) fn of_drive(array: Uuid, slot: usize, drive: Uuid) -> About {
-        About { array: Some(array), volume: None, slot: u16::try_from(slot).ok(), drive: Some(drive) }
+        About {
+            array: Some(array),
+            volume: None,
+            slot: u16::try_from(slot).ok(),
+            drive: Some(drive),
+        }
     }
 }
 
@@ -284,9 +289,9 @@ impl Task {
         let running = record.state == TaskState::Running;
         let rate = self.rate.borrow().bytes_per_s(now).filter(|_| running);
         let left = total_bytes.saturating_sub(done_bytes);
-        let eta_s =
-            // The remaining time is unknown if only the result has to be recorded.
-            rate.filter(|rate| *rate > 0.0 && left > 0).map(|rate| (left as f64 / rate).ceil() as u64);
+        // The remaining time is unknown if only the result has to be recorded.
+        let known = rate.filter(|rate| *rate > 0.0 && left > 0);
+        let eta_s = known.map(|rate| (left as f64 / rate).ceil() as u64);
         TaskInfo {
             task: record.task,
             kind: record.kind,
@@ -302,7 +307,11 @@ impl Task {
             rate_mib_s: rate.map(|rate| rate / f64::from(1 << 20)),
             eta_s,
             found,
-            blamed: record.blamed.iter().map(|(&slot, &stripes)| Blamed { slot, stripes }).collect(),
+            blamed: record
+                .blamed
+                .iter()
+                .map(|(&slot, &stripes)| Blamed { slot, stripes })
+                .collect(),
             share_percent: record.pace.share_percent,
             limit_bytes_per_s: record.pace.limit_bytes_per_s,
             started_unix_s: record.started_unix_s,
@@ -338,13 +347,23 @@ mod tests {
         let record = Record {
             task: 7,
             kind: TaskKind::Repair,
-            about: About { array: Some(Uuid([1; 16])), volume: Some(Uuid([2; 16])), slot: None, drive: None },
+            about: About {
+                array: Some(Uuid([1; 16])),
+                volume: Some(Uuid([2; 16])),
+                slot: None,
+                drive: None,
+            },
             names: Names { subject: "'data'".into(), volume: Some("data".into()), drive: None },
             cause: "an operator started it".into(),
             pace: Pace { share_percent: 30, limit_bytes_per_s: Some(1 << 20) },
             own_pace: true,
             full: false,
-            aim: Some(Aim { level: Level::Raid6, drives: 5, strip_bytes: 1 << 16, member_bytes: 1 << 30 }),
+            aim: Some(Aim {
+                level: Level::Raid6,
+                drives: 5,
+                strip_bytes: 1 << 16,
+                member_bytes: 1 << 30,
+            }),
             wish: Wish::Pause,
             state: TaskState::Paused,
             reason: None,

@@ -54,7 +54,12 @@ pub(crate) struct Ups {
 
 impl Ups {
     /// The UPS at that address, not polled yet.
-    pub(crate) fn new(env: &Env, address: UpsAddress, events: Rc<Events>, arrays: Rc<Arrays>) -> Rc<Ups> {
+    pub(crate) fn new(
+        env: &Env,
+        address: UpsAddress,
+        events: Rc<Events>,
+        arrays: Rc<Arrays>,
+    ) -> Rc<Ups> {
         let heard = RefCell::new(UpsInfo {
             name: address.to_string(),
             state: ProtectionState::Missing,
@@ -88,7 +93,8 @@ impl Ups {
     /// without a UPS.
     pub(crate) async fn first_answer(&self) {
         let until = self.env.now() + FIRST;
-        wait_or(&self.env, &self.heard_first, || self.heard.borrow().reason != NOT_ASKED, until).await;
+        wait_or(&self.env, &self.heard_first, || self.heard.borrow().reason != NOT_ASKED, until)
+            .await;
     }
 
     /// Polls the UPS for ever.
@@ -132,12 +138,15 @@ impl Ups {
     fn hear(&self, state: ProtectionState, reason: String) -> bool {
         self.arrays.set_protection(match state {
             ProtectionState::Optimal | ProtectionState::Charging => Protection::Good,
-            ProtectionState::Degraded | ProtectionState::Missing => Protection::Doubtful(reason.clone()),
+            ProtectionState::Degraded | ProtectionState::Missing => {
+                Protection::Doubtful(reason.clone())
+            }
             ProtectionState::Failed => Protection::Ending(reason.clone()),
         });
         let heard = self.heard.borrow();
         // The reason for a lost contact may differ between attempts.
-        let is_same = heard.state == state && (state == ProtectionState::Missing || heard.reason == reason);
+        let is_same =
+            heard.state == state && (state == ProtectionState::Missing || heard.reason == reason);
         if is_same && heard.reason != NOT_ASKED {
             return false;
         }
@@ -157,8 +166,12 @@ impl Ups {
             ),
         };
         self.events.report(code, &self.address.name, &reason, effect, reason.clone());
-        *self.heard.borrow_mut() =
-            UpsInfo { name: self.address.to_string(), state, reason, since_unix_s: self.env.unix_time() };
+        *self.heard.borrow_mut() = UpsInfo {
+            name: self.address.to_string(),
+            state,
+            reason,
+            since_unix_s: self.env.unix_time(),
+        };
         true
     }
 

@@ -30,7 +30,10 @@ pub(super) fn answer(ups: &UpsAddress, line: &str) -> Result<String, String> {
     let value = line.strip_prefix("VAR ").and_then(|rest| rest.strip_prefix(ups.name.as_str()));
     let value = value.and_then(|rest| rest.strip_prefix(" ups.status ")).and_then(quoted);
     value.ok_or_else(|| {
-        format!("its reply is not a state of a UPS: {:?}", line.chars().take(80).collect::<String>())
+        format!(
+            "its reply is not a state of a UPS: {:?}",
+            line.chars().take(80).collect::<String>()
+        )
     })
 }
 
@@ -61,15 +64,21 @@ pub(super) fn meaning(status: &str) -> (ProtectionState, &'static str) {
     let has = |word: &str| status.split_whitespace().any(|other| other == word);
     match () {
         () if has("FSD") => (ProtectionState::Failed, "is about to shut down"),
-        () if has("OB") && has("LB") => (ProtectionState::Failed, "is on battery, which is nearly empty"),
+        () if has("OB") && has("LB") => {
+            (ProtectionState::Failed, "is on battery, which is nearly empty")
+        }
         () if has("OB") => (ProtectionState::Degraded, "is on battery"),
         () if has("OFF") => (ProtectionState::Degraded, "is off"),
         () if has("BYPASS") => (ProtectionState::Degraded, "is bypassed"),
-        () if has("CAL") => (ProtectionState::Degraded, "is calibrating, which discharges its battery"),
+        () if has("CAL") => {
+            (ProtectionState::Degraded, "is calibrating, which discharges its battery")
+        }
         () if has("LB") => (ProtectionState::Degraded, "has a low battery"),
         () if has("RB") => (ProtectionState::Degraded, "needs a new battery"),
         () if has("OVER") => (ProtectionState::Degraded, "is overloaded"),
-        () if has("OL") && has("CHRG") => (ProtectionState::Charging, "is on line, and charges its battery"),
+        () if has("OL") && has("CHRG") => {
+            (ProtectionState::Charging, "is on line, and charges its battery")
+        }
         () if has("OL") => (ProtectionState::Optimal, "is on line"),
         () => (ProtectionState::Missing, "does not report its power state"),
     }

@@ -4,8 +4,8 @@ pub mod events;
 pub mod work;
 
 use controller::{
-    CacheMode, Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveCache, DriveInfo, Error,
-    ErrorKind, Event, Options, Phase, ReadMode, Reply, VolumeInfo, WriteMode,
+    CacheMode, Command, Controller, ControllerHandle, CreateVolume, DiskMaker, DriveCache,
+    DriveInfo, Error, ErrorKind, Event, Options, Phase, ReadMode, Reply, VolumeInfo, WriteMode,
 };
 use engine::{Report, Shard, ShardIndex, ShardMessage, ShardSeed};
 use platform::{Buf, Durability, Hosts, IoError, JoinHandle, mailbox};
@@ -181,7 +181,11 @@ impl Bench {
     }
 
     /// Sends a command for an account.
-    pub fn ask_as(&mut self, caller: &controller::Caller, command: Command) -> Result<Reply, Error> {
+    pub fn ask_as(
+        &mut self,
+        caller: &controller::Caller,
+        command: Command,
+    ) -> Result<Reply, Error> {
         let (handle, env) = (self.handle.clone().unwrap(), self.sim.env());
         let caller = Some(caller.clone());
         self.sim.run(async move { handle.command_as(&env, caller, command).await }).unwrap()
@@ -195,20 +199,27 @@ impl Bench {
         error.message
     }
 
-    pub fn create(&mut self, name: &str, level: &str, drives: &[&str]) -> (VolumeInfo, Vec<String>) {
+    pub fn create(
+        &mut self,
+        name: &str,
+        level: &str,
+        drives: &[&str],
+    ) -> (VolumeInfo, Vec<String>) {
         volume(self.ask(create(name, level, drives)))
     }
 
     /// A volume without a journal.
     pub fn create_resyncing(&mut self, name: &str, level: &str, drives: &[&str]) -> VolumeInfo {
-        let resync = |wanted: &mut CreateVolume| wanted.write_hole = Some(controller::WriteHole::Resync);
+        let resync =
+            |wanted: &mut CreateVolume| wanted.write_hole = Some(controller::WriteHole::Resync);
         self.create_with(name, level, drives, resync).unwrap()
     }
 
     /// Whether the volume exists, and one of its drives.
     pub fn has(&mut self, name: &str) -> bool {
         let shown = self.ask(Command::VolumeShow { volume: name.into() });
-        matches!(shown, Ok(Reply::Volume { volume, .. }) if volume.state != controller::VolumeState::Missing)
+        let Ok(Reply::Volume { volume, .. }) = shown else { return false };
+        volume.state != controller::VolumeState::Missing
     }
 
     pub fn show(&mut self, name: &str) -> VolumeInfo {
@@ -241,7 +252,9 @@ impl Bench {
     /// controller begin the work that a command has caused.
     pub fn pause_ms(&mut self, milliseconds: u64) {
         let env = self.sim.env();
-        self.sim.run(async move { env.sleep(std::time::Duration::from_millis(milliseconds)).await }).unwrap();
+        self.sim
+            .run(async move { env.sleep(std::time::Duration::from_millis(milliseconds)).await })
+            .unwrap();
     }
 
     pub fn start_degraded(&mut self, name: &str) {
@@ -294,11 +307,15 @@ impl Bench {
 
     /// Reads through a shard: the bytes, or the error.
     pub fn try_read(&mut self, name: &str, at: u64, len: u64) -> Result<Vec<u8>, IoError> {
-        let volume = self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is online");
+        let volume =
+            self.shards[self.shards.len() - 1].volume_named(name).expect("the volume is online");
         let range = ByteRange::new(ByteOffset(at), ByteCount(len));
         let buf = Buf::unpooled(range.len);
-        let reading =
-            volume.shard().env().clone().spawn("read", async move { volume.read(range, buf).await });
+        let reading = volume
+            .shard()
+            .env()
+            .clone()
+            .spawn("read", async move { volume.read(range, buf).await });
         let (result, buf) = self.sim.finish(&reading).unwrap();
         result.map(|()| buf.unwrap().bytes().to_vec())
     }
@@ -338,7 +355,12 @@ impl Bench {
         let Ok(Reply::Metrics { metrics }) = self.ask(Command::Metrics {}) else {
             panic!("the counters are listed")
         };
-        metrics.volumes[0].work.iter().find(|work| work.operation == "flush").expect("counted").completed
+        metrics.volumes[0]
+            .work
+            .iter()
+            .find(|work| work.operation == "flush")
+            .expect("counted")
+            .completed
     }
 
     /// Advances virtual time.
@@ -378,12 +400,22 @@ pub fn names(count: usize) -> Vec<String> {
 
 /// Fails a drive, unless data would be lost.
 pub fn fail_drive(drive: &str) -> Command {
-    Command::DriveFail { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
+    Command::DriveFail {
+        drive: drive.into(),
+        accept_data_loss: false,
+        accepted: None,
+        dry_run: false,
+    }
 }
 
 /// Takes a drive offline, unless data would be lost.
 pub fn take_offline(drive: &str) -> Command {
-    Command::DriveOffline { drive: drive.into(), accept_data_loss: false, accepted: None, dry_run: false }
+    Command::DriveOffline {
+        drive: drive.into(),
+        accept_data_loss: false,
+        accepted: None,
+        dry_run: false,
+    }
 }
 
 pub fn create(name: &str, level: &str, drives: &[&str]) -> Command {

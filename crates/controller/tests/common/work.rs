@@ -62,7 +62,10 @@ pub fn begin_work(bench: &Bench, log: &Log) -> Vec<JoinHandle<()>> {
             })
             .collect(),
     ];
-    deeds.into_iter().map(|deeds| env.spawn("worker", work(volume.clone(), log.clone(), deeds))).collect()
+    deeds
+        .into_iter()
+        .map(|deeds| env.spawn("worker", work(volume.clone(), log.clone(), deeds)))
+        .collect()
 }
 
 /// Checks that every sector has an allowed content, after a crash in which a drive was lost.
@@ -80,6 +83,10 @@ pub fn look(bench: &mut Bench, log: &Log, how: End, is_drive_lost: bool, what: &
             is_excused |= asked.whole && !is_kept && is_drive_lost;
         }
         let fits = may.iter().any(|value| sector.iter().all(|byte| byte == value));
-        assert!(fits || is_excused, "{what}: sector at {at} is {} …, and may be one of {may:?}", sector[0]);
+        assert!(
+            fits || is_excused,
+            "{what}: sector at {at} is {} …, and may be one of {may:?}",
+            sector[0]
+        );
     }
 }

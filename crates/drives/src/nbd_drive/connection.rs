@@ -18,7 +18,8 @@ use crate::request::{give_back, objection};
 use nbd::{ClientStream, PayloadRun, ReplyEvent};
 use platform::sync::Signal;
 use platform::{
-    Buf, Completion, DriveHealth, Env, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slices, Stream,
+    Buf, Completion, DriveHealth, Env, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slices,
+    Stream,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -169,7 +170,8 @@ impl Connection {
 
     fn may_send(&self) -> bool {
         let transmission = self.transmission.borrow();
-        let free = transmission.as_ref().is_some_and(|t| t.protocol.outstanding() < OUTSTANDING as usize);
+        let free =
+            transmission.as_ref().is_some_and(|t| t.protocol.outstanding() < OUTSTANDING as usize);
         free && !self.queue.borrow().is_empty()
     }
 
@@ -245,7 +247,9 @@ impl Connection {
                 continue;
             }
             let mut outcome = stream.receive(buf).await;
-            let (Ok(count @ 1..), Some(back)) = (outcome.result, outcome.buffers.pop()) else { return };
+            let (Ok(count @ 1..), Some(back)) = (outcome.result, outcome.buffers.pop()) else {
+                return;
+            };
             if self.parse(&back.bytes()[..count as usize]).is_err() {
                 return;
             }
@@ -265,7 +269,9 @@ impl Connection {
         let lent = self.jobs.borrow_mut()[piece.job].as_mut().and_then(lend);
         let (buf, loan) = lent.ok_or(())?;
         let mut outcome = stream.receive(buf).await;
-        if let (Some(buf), Some(job)) = (outcome.buffers.pop(), self.jobs.borrow_mut()[piece.job].as_mut()) {
+        if let (Some(buf), Some(job)) =
+            (outcome.buffers.pop(), self.jobs.borrow_mut()[piece.job].as_mut())
+        {
             loan.give_back(job, buf);
         }
         match (outcome.result, self.transmission.borrow_mut().as_mut()) {
@@ -277,7 +283,10 @@ impl Connection {
     }
 
     fn sent_piece(&self, cookie: nbd::Cookie) -> Option<Piece> {
-        self.transmission.borrow().as_ref().and_then(|transmission| transmission.sent[cookie.slot()])
+        self.transmission
+            .borrow()
+            .as_ref()
+            .and_then(|transmission| transmission.sent[cookie.slot()])
     }
 
     /// Handles received data. An error: the stream violates the protocol.
@@ -303,7 +312,9 @@ impl Connection {
                     guard.as_mut().ok_or(())?.protocol.payload_taken(count).map_err(drop)?;
                 }
                 Some(ReplyEvent::Zeroes { cookie, position_bytes, length_bytes }) => {
-                    self.with_job(cookie, |job, piece| job.take_zeroes(piece, position_bytes, length_bytes));
+                    self.with_job(cookie, |job, piece| {
+                        job.take_zeroes(piece, position_bytes, length_bytes)
+                    });
                 }
                 Some(ReplyEvent::Extents { cookie, extents }) => {
                     self.with_job(cookie, |job, _| job.take_extents(&extents));
@@ -339,10 +350,13 @@ impl Connection {
     /// Resends a whole job, if it still waits: a new connection may have resent it already.
     fn send_again(&self, index: usize) {
         let mut jobs = self.jobs.borrow_mut();
-        let Some(job) = jobs.get_mut(index).and_then(Option::as_mut).filter(|job| job.is_paused()) else {
+        let Some(job) = jobs.get_mut(index).and_then(Option::as_mut).filter(|job| job.is_paused())
+        else {
             return;
         };
-        if let Plan::Pieces(pieces, then_flush) = job::plan(&job.request, &self.export.connected, index) {
+        if let Plan::Pieces(pieces, then_flush) =
+            job::plan(&job.request, &self.export.connected, index)
+        {
             job.start_again(pieces.len(), then_flush);
             // Without a connection the jobs wait; the next connection resends them all.
             if self.transmission.borrow().is_some() {
@@ -353,13 +367,18 @@ impl Connection {
     }
 
     /// Handles the reply to a piece. An error: the reply and its connection are of an old epoch.
-    fn piece_returned(self: &Rc<Self>, piece: Piece, result: Result<(), nbd::Errno>) -> Result<(), ()> {
+    fn piece_returned(
+        self: &Rc<Self>,
+        piece: Piece,
+        result: Result<(), nbd::Errno>,
+    ) -> Result<(), ()> {
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs[piece.job].as_mut() else { return Ok(()) };
         match job.returned(&piece, result) {
             Progress::Waiting => {}
             Progress::Next(next) => self.queue.borrow_mut().push_back(next),
-            Progress::Over if job.pause().is_some_and(|pause| self.send_later(piece.job, pause)) => {}
+            Progress::Over
+                if job.pause().is_some_and(|pause| self.send_later(piece.job, pause)) => {}
             Progress::Over => {
                 if !job.stands(&self.export.standing, self.epoch.get()) {
                     return Err(());

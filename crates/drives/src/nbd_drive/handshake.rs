@@ -39,7 +39,8 @@ async fn negotiate(stream: &Rc<dyn Stream>, uri: &NbdUri) -> Result<(Connected, 
         };
         Error::new(kind, format!("{uri}: {error}"))
     };
-    let mut handshake = ClientHandshake::new(ClientOptions::new(uri.export.as_str())).map_err(refused)?;
+    let mut handshake =
+        ClientHandshake::new(ClientOptions::new(uri.export.as_str())).map_err(refused)?;
     let mut input: Vec<u8> = Vec::new();
     let mut buf = Buf::unpooled(ByteCount(4096));
     loop {

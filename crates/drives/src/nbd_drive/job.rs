@@ -4,8 +4,8 @@ use super::standing::FlushTracker;
 use crate::request::{copy_into, give_back, zero_into};
 use nbd::{Command, CommandFlags, Connected, Errno, Extent};
 use platform::{
-    BlockStatus, Buf, Completion, Durability, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
-    Slices, StatusExtent,
+    BlockStatus, Buf, Completion, Durability, Instant, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Slice, Slices, StatusExtent,
 };
 use std::time::Duration;
 use units::ByteCount;
@@ -64,7 +64,10 @@ pub(crate) enum Plan {
     Impossible(IoErrorKind),
 }
 
-fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, CommandFlags, Durability)> {
+fn command_of(
+    request: &IoRequest,
+    connected: &Connected,
+) -> Option<(Command, CommandFlags, Durability)> {
     let flags = &connected.flags;
     Some(match request {
         IoRequest::Read { .. } => (Command::Read, CommandFlags::NONE, Durability::Cached),
@@ -73,8 +76,12 @@ fn command_of(request: &IoRequest, connected: &Connected) -> Option<(Command, Co
             let kept = if *may_unmap { CommandFlags::NONE } else { CommandFlags::NO_HOLE };
             (Command::WriteZeroes, kept, *durability)
         }
-        IoRequest::WriteZeroes { durability, .. } => (Command::Write, CommandFlags::NONE, *durability),
-        IoRequest::Trim { .. } if flags.trim => (Command::Trim, CommandFlags::NONE, Durability::Cached),
+        IoRequest::WriteZeroes { durability, .. } => {
+            (Command::Write, CommandFlags::NONE, *durability)
+        }
+        IoRequest::Trim { .. } if flags.trim => {
+            (Command::Trim, CommandFlags::NONE, Durability::Cached)
+        }
         IoRequest::Flush if flags.flush => (Command::Flush, CommandFlags::NONE, Durability::Cached),
         IoRequest::Status { .. } if connected.base_allocation.is_some() => {
             (Command::BlockStatus, CommandFlags::NONE, Durability::Cached)
@@ -172,15 +179,18 @@ impl Job {
 
     /// Discards all replies: the whole job is sent again.
     pub(crate) fn start_again(&mut self, pieces: usize, then_flush: bool) {
-        (self.left, self.then_flush, self.error, self.is_paused) = (pieces, then_flush, None, false);
+        (self.left, self.then_flush, self.error, self.is_paused) =
+            (pieces, then_flush, None, false);
         self.extents.clear();
     }
 
     /// The pause before the job is resent after ENOMEM. Pauses use half of the job's time; the
     /// other half is for the server, so that a slow server does not time out.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
-        let left =
-            self.error.filter(|error| error.kind == IoErrorKind::Busy).and(self.completion.time_left())?;
+        let left = self
+            .error
+            .filter(|error| error.kind == IoErrorKind::Busy)
+            .and(self.completion.time_left())?;
         let Pausing { next, reserve } =
             self.pausing.unwrap_or(Pausing { next: FIRST_PAUSE, reserve: left / 2 });
         if left < next + reserve {
@@ -211,7 +221,9 @@ impl Job {
         match &self.request {
             _ if self.error.is_some() => true,
             IoRequest::Write { durability: Durability::Cached, .. }
-            | IoRequest::WriteZeroes { durability: Durability::Cached, .. } => standing.acknowledge(epoch),
+            | IoRequest::WriteZeroes { durability: Durability::Cached, .. } => {
+                standing.acknowledge(epoch)
+            }
             IoRequest::Flush => standing.flushed(self.mark, epoch),
             // A FUA write is durable with its reply; without FUA, the flush on the same connection
             // counts.
@@ -318,8 +330,13 @@ impl Job {
         if self.left > 0 {
             return Progress::Waiting;
         }
-        let follow =
-            |command, offset, len| Piece { command, flags: CommandFlags::NONE, offset, len, ..*piece };
+        let follow = |command, offset, len| Piece {
+            command,
+            flags: CommandFlags::NONE,
+            offset,
+            len,
+            ..*piece
+        };
         let next = match (self.error, piece.command) {
             (Some(_), _) => None,
             (None, Command::BlockStatus) => {
@@ -341,7 +358,8 @@ impl Job {
     /// flush: a system reports a failed write-back once, with any error number, so a repeated flush
     /// would succeed although data is lost.
     fn error_of(&self, piece: &Piece, errno: Errno) -> IoError {
-        let makes_durable = piece.command == Command::Flush || piece.flags.contains(CommandFlags::FUA);
+        let makes_durable =
+            piece.command == Command::Flush || piece.flags.contains(CommandFlags::FUA);
         match errno {
             Errno::NoMem if makes_durable => IoError::new(IoErrorKind::Unknown),
             errno => error_of(errno),
@@ -366,7 +384,9 @@ impl Job {
                 let known = ByteCount(outcome.extents.iter().map(|extent| extent.len.0).sum());
                 if known < range.len {
                     // A range without status may hold data.
-                    outcome.extents.push(StatusExtent { len: range.len - known, status: BlockStatus::Data });
+                    outcome
+                        .extents
+                        .push(StatusExtent { len: range.len - known, status: BlockStatus::Data });
                 }
                 self.completion.complete(outcome);
             }

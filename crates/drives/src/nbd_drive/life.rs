@@ -8,9 +8,9 @@
 //!   lost them, and a flush on a new connection would still succeed. The engine stops using the
 //!   drive, and writes the missed data when it returns.
 //! - **Reads are sent again.** The old stream is closed, so no late reply can arrive.
-//! - **Outstanding writes are sent again as a whole, after [`SETTLE`]**: the lost cache may have had
-//!   their acknowledged parts. Assumption: the server finishes the old requests by then, because
-//!   NBD cannot confirm it; a later write could overwrite newer data.
+//! - **Outstanding writes are sent again as a whole, after [`SETTLE`]**: the lost cache may have
+//!   had their acknowledged parts. Assumption: the server finishes the old requests by then,
+//!   because NBD cannot confirm it; a later write could overwrite newer data.
 //! - **A request whose requester timed out is not sent again.** It stays outstanding until it can
 //!   no longer reach the server's storage; the engine does not readmit a drive with outstanding
 //!   operations.
@@ -115,7 +115,8 @@ impl Connection {
         let connecting = within(env, ATTEMPT, env.world().connect(&address)).await;
         let Some(Ok(source)) = connecting else { return Attempt::Failed };
         let Ok(stream) = source.attach(env) else { return Attempt::Failed };
-        let Ok((connected, rest)) = shake_hands(env, &stream, &self.export.uri, ATTEMPT).await else {
+        let Ok((connected, rest)) = shake_hands(env, &stream, &self.export.uri, ATTEMPT).await
+        else {
             return Attempt::Failed;
         };
         let known = &self.export.connected;
@@ -174,7 +175,8 @@ impl Connection {
     fn broke_off(&self) -> bool {
         self.queue.borrow_mut().clear();
         let now = self.env.now();
-        let sent = self.transmission.take().map(|transmission| transmission.sent).unwrap_or_default();
+        let sent =
+            self.transmission.take().map(|transmission| transmission.sent).unwrap_or_default();
         for piece in sent.into_iter().flatten().filter(|piece| job::changes(piece.command)) {
             if let Some(job) = &mut self.jobs.borrow_mut()[piece.job] {
                 job.may_land_until = now + SETTLE;
@@ -200,14 +202,19 @@ impl Connection {
             lost.into_iter().partition(|job| job.may_land_until <= now);
         late.iter().for_each(|job| job.fail_early(GONE));
         settled.into_iter().for_each(|job| job.finish(Some(GONE)));
-        let settled_at = late.iter().map(|job| job.may_land_until).max().unwrap_or(Instant::default());
+        let settled_at =
+            late.iter().map(|job| job.may_land_until).max().unwrap_or(Instant::default());
         self.env.sleep_until(settled_at).await;
         late.into_iter().for_each(|job| job.finish(Some(GONE)));
     }
 }
 
 /// The output of `future`, or `None` after `limit`.
-async fn within<T>(env: &platform::Env, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(
+    env: &platform::Env,
+    limit: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
     let (mut future, mut limit) = (pin!(future), pin!(env.sleep_running(limit)));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

@@ -18,8 +18,8 @@ mod standing;
 use connection::Connection;
 use nbd::{Connected, NbdUri, Transport};
 use platform::{
-    Address, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error, ErrorKind,
-    Hardware, IoRequest, Result,
+    Address, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Env, Error,
+    ErrorKind, Hardware, IoRequest, Result,
 };
 use standing::FlushTracker;
 use std::rc::Rc;
@@ -66,8 +66,9 @@ impl NbdDrive {
     /// When the address is invalid, no NBD server responds there, the server has no such export, or
     /// the export is unsuitable as a drive.
     pub async fn open(env: &Env, text: &str) -> Result<NbdDrive> {
-        let uri: NbdUri =
-            text.parse().map_err(|error: nbd::Error| Error::new(ErrorKind::BadName, error.to_string()))?;
+        let uri: NbdUri = text
+            .parse()
+            .map_err(|error: nbd::Error| Error::new(ErrorKind::BadName, error.to_string()))?;
         let stream = env.world().connect(&address_of(&uri)).await?.attach(env)?;
         let (connected, _) = handshake::shake_hands(env, &stream, &uri, HANDSHAKE_LIMIT).await?;
         handshake::leave(&stream, &connected).await;
@@ -79,17 +80,21 @@ impl NbdDrive {
 
 fn describe(text: &str, uri: &NbdUri, connected: &Connected) -> Result<DriveInfo> {
     let sizes = connected.block_sizes;
-    let logical_sector =
-        SectorSize::from_bytes(u64::from(sizes.minimum_bytes.max(512))).ok_or_else(|| {
+    let logical_sector = SectorSize::from_bytes(u64::from(sizes.minimum_bytes.max(512)))
+        .ok_or_else(|| {
             let minimum = sizes.minimum_bytes;
             let why = format!("{text} has blocks of {minimum} bytes; 512 and 4096 are supported");
             Error::new(ErrorKind::WrongKind, why)
         })?;
     let size = ByteCount(connected.size_bytes).align_down(logical_sector.bytes());
     if size.is_zero() {
-        return Err(Error::new(ErrorKind::WrongKind, format!("{text} is empty; a drive needs a size")));
+        return Err(Error::new(
+            ErrorKind::WrongKind,
+            format!("{text} is empty; a drive needs a size"),
+        ));
     }
-    let physical_sector = if sizes.preferred_bytes >= 4096 { SectorSize::B4096 } else { logical_sector };
+    let physical_sector =
+        if sizes.preferred_bytes >= 4096 { SectorSize::B4096 } else { logical_sector };
     Ok(DriveInfo {
         name: text.to_owned(),
         identity: DriveIdentity(uri.to_string()),
@@ -115,7 +120,8 @@ impl DriveSource for NbdDrive {
         if others > 0 && !self.export.connected.flags.multi_conn {
             // A flush on one connection would not cover writes of another.
             let name = &self.export.info.name;
-            let why = format!("{name} does not allow several connections (multi-conn); use one shard");
+            let why =
+                format!("{name} does not allow several connections (multi-conn); use one shard");
             return Err(Error::new(ErrorKind::WrongKind, why));
         }
         attached.connection.open();

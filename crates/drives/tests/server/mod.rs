@@ -2,8 +2,8 @@
 //! disconnects, a lost cache, restarts.
 
 use nbd::{
-    BlockSizes, Command, CommandFlags, ExportEntry, ExportFlags, ExportInfo, Exports, Replies, Request,
-    RequestEvent, RequestStream, ServerEvent, ServerHandshake,
+    BlockSizes, Command, CommandFlags, ExportEntry, ExportFlags, ExportInfo, Exports, Replies,
+    Request, RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
 use platform::{Buf, Env, Stream};
 use smallvec::smallvec;
@@ -73,7 +73,11 @@ impl Server {
             description: String::new(),
             size_bytes: SIZE,
             flags,
-            block_sizes: BlockSizes { minimum_bytes: 512, preferred_bytes: 4096, maximum_bytes: 64 << 10 },
+            block_sizes: BlockSizes {
+                minimum_bytes: 512,
+                preferred_bytes: 4096,
+                maximum_bytes: 64 << 10,
+            },
             base_allocation: true,
         };
         Rc::new(Server {
@@ -185,7 +189,9 @@ impl Server {
                 Some(RequestEvent::Request(request)) if request.payload_bytes() > 0 => {
                     writing = Some((request, Vec::new()));
                 }
-                Some(RequestEvent::Request(request)) => self.take(&replies, request, Vec::new(), &mut output),
+                Some(RequestEvent::Request(request)) => {
+                    self.take(&replies, request, Vec::new(), &mut output)
+                }
                 Some(RequestEvent::Payload { left_bytes }) => {
                     let taken = input.len().min(left_bytes as usize);
                     let (request, mut payload) = writing.take().unwrap();
@@ -215,7 +221,8 @@ impl Server {
         if self.mode.get() == Mode::Swallow {
             return;
         }
-        let range = request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
+        let range =
+            request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
         match request.command {
             Command::Read => {
                 output.extend_from_slice(replies.read(&request).as_ref());
@@ -225,7 +232,8 @@ impl Server {
                 // Alternating data and hole extents, one per reply: a status takes many requests.
                 let block = request.length_bytes.min(4096);
                 let is_hole = (request.offset_bytes / 4096) % 2 == 1;
-                let extents = [if is_hole { nbd::Extent::hole(block) } else { nbd::Extent::data(block) }];
+                let extents =
+                    [if is_hole { nbd::Extent::hole(block) } else { nbd::Extent::data(block) }];
                 replies.chunks().unwrap().block_status(&request, &extents, output);
             }
             _ => output.extend_from_slice(replies.done(request.reply_to()).as_ref()),
@@ -233,7 +241,8 @@ impl Server {
     }
 
     fn change(&self, request: &Request, payload: &[u8]) {
-        let range = request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
+        let range =
+            request.offset_bytes as usize..(request.offset_bytes + request.length_bytes) as usize;
         let mut cached = self.cached.borrow_mut();
         match request.command {
             Command::Write => cached[range.clone()].copy_from_slice(payload),

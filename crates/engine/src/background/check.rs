@@ -80,19 +80,25 @@ async fn check_stripes(
 }
 
 /// Whether there was data to compare. The caller holds the stripe lock; exclusively for a repair.
-async fn check_stripe(task: &Rc<Running>, stripe: StripeIndex, mode: Mode) -> Result<bool, IoError> {
+async fn check_stripe(
+    task: &Rc<Running>,
+    stripe: StripeIndex,
+    mode: Mode,
+) -> Result<bool, IoError> {
     let volume = &task.volume;
     let repair = mode == Mode::Exclusive;
     let mut trouble = Trouble::default();
     let request = Request::Verify { columns: WHOLE_STRIP };
-    let (mut ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
+    let (mut ended, _) =
+        volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
     let has_trouble = !trouble.is_empty();
     if has_trouble {
         match mode {
             Mode::Exclusive => {
                 volume.mend(stripe, &trouble.places, Mend::Look).await?;
                 trouble = Trouble::default();
-                (ended, _) = volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
+                (ended, _) =
+                    volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await;
             }
             Mode::Shared => volume.repair_later(stripe, trouble.places.clone()),
         }
@@ -141,7 +147,9 @@ async fn told_apart(
     while let Some(part) = rest.pop() {
         if !tells || part.culprit.is_some() || part.columns.len <= sector {
             match parts.last_mut() {
-                Some(last) if last.culprit == part.culprit && last.columns.end() == part.columns.start => {
+                Some(last)
+                    if last.culprit == part.culprit && last.columns.end() == part.columns.start =>
+                {
                     last.columns.len += part.columns.len;
                 }
                 _ => parts.push(part),
@@ -153,11 +161,13 @@ async fn told_apart(
         for (start, end) in halves {
             let request = Request::Verify { columns: ByteRange::from_to(start, end) };
             let mut trouble = Trouble::default();
-            match volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await.0 {
+            match volume.attempt(stripe, request, Host::None, &mut trouble, &Attempt::HELD).await.0
+            {
                 Ended::Done { mismatch, .. } => {
-                    rest.extend(
-                        mismatch.map(|found| Mismatch { columns: found.columns.align_out(sector), ..found }),
-                    );
+                    rest.extend(mismatch.map(|found| Mismatch {
+                        columns: found.columns.align_out(sector),
+                        ..found
+                    }));
                 }
                 Ended::Failed(error) => return Err(error),
                 Ended::Lost | Ended::NeedsLock => {}
@@ -188,7 +198,8 @@ async fn found(
         // Without an identified drive, redundancy follows the data.
         let settle = mismatch.culprit.is_none();
         let how = Attempt { settle, filling: DriveSet::EMPTY, ..Attempt::HELD };
-        let (ended, _) = volume.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
+        let (ended, _) =
+            volume.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
         match ended {
             Ended::Done { skipped, .. } => {
                 volume.recorded(&skipped).await?;

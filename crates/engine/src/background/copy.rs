@@ -49,7 +49,11 @@ pub(crate) async fn copy(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     TaskOutcome::Done
 }
 
-async fn to_replacement(task: Rc<Running>, slot: DriveIndex, mut left: Range<u64>) -> Result<Step, IoError> {
+async fn to_replacement(
+    task: Rc<Running>,
+    slot: DriveIndex,
+    mut left: Range<u64>,
+) -> Result<Step, IoError> {
     let volume = &task.volume;
     let _user = volume.enter()?;
     let mut copied = 0;
@@ -80,7 +84,8 @@ async fn copy_held(task: &Rc<Running>, slot: DriveIndex, held: &Held) -> Result<
         return Ok(0);
     }
     let gone = IoError::new(IoErrorKind::Gone);
-    if volume.members.replacement(slot).is_none_or(|replacement| replacement.failed.get().is_some()) {
+    if volume.members.replacement(slot).is_none_or(|replacement| replacement.failed.get().is_some())
+    {
         return Err(gone);
     }
     let request = Request::Copy { drive: slot, columns: WHOLE_STRIP };

@@ -10,7 +10,11 @@ use std::rc::Rc;
 use units::{ByteCount, ByteRange, DriveIndex};
 
 /// Repairs this shard's part of a range of a drive's data.
-pub(crate) async fn mend_range(task: &Rc<Running>, slot: DriveIndex, range: ByteRange) -> TaskOutcome {
+pub(crate) async fn mend_range(
+    task: &Rc<Running>,
+    slot: DriveIndex,
+    range: ByteRange,
+) -> TaskOutcome {
     let strip = task.volume.geometry().strip().bytes();
     let mut rest = range;
     while !rest.is_empty() && !task.must_end() {

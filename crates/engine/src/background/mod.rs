@@ -55,7 +55,11 @@ impl Tasks {
     ///
     /// # Errors
     /// A message, if it cannot begin.
-    pub(crate) fn start(self: &Rc<Self>, volume: &Rc<Volume>, order: TaskOrder) -> Result<(), String> {
+    pub(crate) fn start(
+        self: &Rc<Self>,
+        volume: &Rc<Volume>,
+        order: TaskOrder,
+    ) -> Result<(), String> {
         if self.running.borrow().contains_key(&order.task) {
             return Err(format!("task {} runs already", order.task.0));
         }

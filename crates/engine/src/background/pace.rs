@@ -61,7 +61,9 @@ impl Pace {
                 return false;
             }
             if self.pace.get().paused {
-                self.changed.wait_until(env, || !self.pace.get().paused || self.stopped.get()).await;
+                self.changed
+                    .wait_until(env, || !self.pace.get().paused || self.stopped.get())
+                    .await;
                 continue;
             }
             let now = env.now();

@@ -32,7 +32,8 @@ pub(crate) async fn rebuild(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome
 
 async fn rebuild_regions(task: &Rc<Running>, slot: DriveIndex) -> TaskOutcome {
     let volume = &task.volume;
-    let regions = task.take_on(volume.stale_regions(slot).minus(&volume.state().unwritten().clone()));
+    let regions =
+        task.take_on(volume.stale_regions(slot).minus(&volume.state().unwritten().clone()));
     let swaps = volume.members.drives_of(slot);
     for region in regions.iter() {
         if task.must_end() {
@@ -76,7 +77,8 @@ async fn finished(task: &Rc<Running>, slot: DriveIndex, region: RegionIndex, swa
     let running = task.clone();
     task.in_background(async move {
         let volume = &running.volume;
-        let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: false };
+        let kind =
+            ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: false };
         let current = async {
             // After this another drive may fail, which must not be the last one with a record.
             volume.renew_journal().await?;
@@ -126,7 +128,8 @@ async fn restore_held(
     if !is_same() {
         return Err(IoError::new(IoErrorKind::Gone));
     }
-    let stale: Vec<StripeIndex> = held.each().filter(|stripe| !volume.is_current(slot, *stripe)).collect();
+    let stale: Vec<StripeIndex> =
+        held.each().filter(|stripe| !volume.is_current(slot, *stripe)).collect();
     // Some stripes are on another span's drives.
     let has_a_part = |stripe: &StripeIndex| volume.map(*stripe).drives().any(|drive| drive == slot);
     let parts: Vec<StripeIndex> = stale.iter().copied().filter(has_a_part).collect();

@@ -55,7 +55,11 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
             Err(error) => return TaskOutcome::Failed(error),
         }
         let stripes = volume.stripes_of(region);
-        task.pace.took(&volume.shard, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
+        task.pace.took(
+            &volume.shard,
+            began,
+            (stripes.end - stripes.start) * walk::stripe_bytes(volume),
+        );
     }
     TaskOutcome::Done
 }

@@ -72,7 +72,9 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
             moving.open(env, moved).await;
             Ok(())
         }
-        ReshapeOrder::TakeBack if !moving.moved().is_zero() => Err(IoError::new(IoErrorKind::Invalid)),
+        ReshapeOrder::TakeBack if !moving.moved().is_zero() => {
+            Err(IoError::new(IoErrorKind::Invalid))
+        }
         ReshapeOrder::TakeBack => {
             give_back(volume, &moving, ByteCount::ZERO).await;
             moving.open(env, ByteCount::ZERO).await;
@@ -91,7 +93,12 @@ pub(crate) async fn reshape(volume: &Rc<Volume>, order: ReshapeOrder) -> Result<
 
 /// The place of the window is overwritten: its old stripes go out of use, its new ones come into
 /// use.
-async fn free(volume: &Rc<Volume>, moving: &Moving, window: &Window, is_saved: bool) -> Result<(), IoError> {
+async fn free(
+    volume: &Rc<Volume>,
+    moving: &Moving,
+    window: &Window,
+    is_saved: bool,
+) -> Result<(), IoError> {
     let reshape = &moving.reshape;
     let needed = if is_saved { reshape.after(window) } else { reshape.before(window) };
     volume.confine_to(moving.reshape.old_stripes(needed)).await;
@@ -145,8 +152,13 @@ fn is_whole(volume: &Volume, window: &Window) -> bool {
     let is_current = (first.0..end).all(|region| state.stale_in(RegionIndex(region)).is_empty());
     let is_at_home = state.relocated().is_none() && state.punctured_somewhere().is_empty();
     let is_initialised = |region| state.is_region_initialised(RegionIndex(region));
-    let is_known = state.unsynced().intersection(&own).is_empty() && (first.0..end).all(is_initialised);
-    volume.in_service() == all && is_current && is_at_home && is_known && state.being_replaced().is_empty()
+    let is_known =
+        state.unsynced().intersection(&own).is_empty() && (first.0..end).all(is_initialised);
+    volume.in_service() == all
+        && is_current
+        && is_at_home
+        && is_known
+        && state.being_replaced().is_empty()
 }
 
 /// Fills stripes of the new layout with zeroes.
@@ -180,7 +192,12 @@ fn stripes_at_a_time(volume: &Volume, stripe: u64) -> u64 {
 }
 
 /// Copies a window, whole stripes of the new layout at a time.
-async fn copy(volume: &Rc<Volume>, moving: &Moving, window: &Window, way: CopyWay) -> Result<(), IoError> {
+async fn copy(
+    volume: &Rc<Volume>,
+    moving: &Moving,
+    window: &Window,
+    way: CopyWay,
+) -> Result<(), IoError> {
     let (from, to) = match way {
         CopyWay::Save => (volume, &moving.save),
         CopyWay::Move => (volume, &moving.to),
@@ -304,7 +321,8 @@ fn is_lost(from: &Volume, sector: ByteRange) -> bool {
     let (stripe, within) = from.geometry().stripe_of(sector.start);
     let health = from.stripe_health(stripe, &DriveSet::EMPTY);
     let everybody_is_here = health.readable.contains_first(from.geometry().drives());
-    let is_listed = !from.lost_within(stripe, ByteRange::new(ByteOffset(within.0), sector.len)).is_empty();
+    let is_listed =
+        !from.lost_within(stripe, ByteRange::new(ByteOffset(within.0), sector.len)).is_empty();
     is_listed || (everybody_is_here && health.parity_trusted)
 }
 
@@ -334,8 +352,10 @@ async fn read_around(
         Err(_) => {
             let middle = (range.start + ByteCount(range.len.0 / 2)).align_up(sector);
             let behind = buf.split_off(middle - range.start);
-            Box::pin(read_around(from, ByteRange::from_to(range.start, middle), buf, found)).await?;
-            Box::pin(read_around(from, ByteRange::from_to(middle, range.end()), behind, found)).await?;
+            Box::pin(read_around(from, ByteRange::from_to(range.start, middle), buf, found))
+                .await?;
+            Box::pin(read_around(from, ByteRange::from_to(middle, range.end()), behind, found))
+                .await?;
         }
     }
     Ok(())

@@ -26,7 +26,8 @@ use volume_state::{RegionIndex, RegionSet};
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The pace of a resync, which has no order from the controller.
-pub(super) const OWN_PACE: TaskPace = TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
+pub(super) const OWN_PACE: TaskPace =
+    TaskPace { share_percent: 30, paused: false, max_bytes_per_s: None };
 
 /// The task number of a resync, which the controller never assigns.
 pub(super) const OWN_TASK: TaskId = TaskId(u64::MAX);
@@ -95,7 +96,12 @@ async fn resync_stripes(task: Rc<Running>, stripes: Range<u64>) -> Result<Step, 
         let restored = volume.restore_stripes(&stripes, &DriveSet::EMPTY).await;
         let skipped = restored.inspect_err(|error| {
             let first = held.stripes.start;
-            tracing::warn!(volume = %volume.name(), first, count = stripes.len(), "resync stopped: {error}");
+            tracing::warn!(
+                volume = %volume.name(),
+                first,
+                count = stripes.len(),
+                "resync stopped: {error}"
+            );
         })?;
         volume.recorded(&skipped).await?;
         volume.count(|counters| counters.resynced_stripes += stripes.len() as u64);

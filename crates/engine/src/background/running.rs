@@ -67,7 +67,9 @@ impl Running {
             TaskKind::Initialise { full } => init::initialise(self, host, full).await,
             TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
             TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
-            TaskKind::RepairRange { slot, range } => mend_range::mend_range(self, slot, range).await,
+            TaskKind::RepairRange { slot, range } => {
+                mend_range::mend_range(self, slot, range).await
+            }
         };
         match (outcome, self.error.get()) {
             (TaskOutcome::Done, Some(error)) => TaskOutcome::Failed(error),
@@ -80,10 +82,12 @@ impl Running {
         let volume = &self.volume;
         let mine = |region: &RegionIndex| {
             let wanted = self.only.as_ref().is_none_or(|only| only.contains(*region));
-            wanted && crate::ShardIndex::owning(*region, volume.shard.count()) == volume.shard.index()
+            wanted
+                && crate::ShardIndex::owning(*region, volume.shard.count()) == volume.shard.index()
         };
         let regions: RegionSet = regions.iter().filter(mine).collect();
-        let stripes: u64 = regions.iter().map(|region| volume.stripes_of(region).count() as u64).sum();
+        let stripes: u64 =
+            regions.iter().map(|region| volume.stripes_of(region).count() as u64).sum();
         self.progress.borrow_mut().total_stripes += stripes;
         regions
     }

@@ -67,7 +67,8 @@ pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mo
 
 /// How many stripes a task processes together while the drives are otherwise idle.
 fn most_together(volume: &Recovery, strip: u64) -> u64 {
-    let by_memory = volume.shard.scratch_total().0 / SHARE_OF_SCRATCH / volume.worst_scratch().0.max(1);
+    let by_memory =
+        volume.shard.scratch_total().0 / SHARE_OF_SCRATCH / volume.worst_scratch().0.max(1);
     (TOGETHER_PER_DRIVE / strip).min(by_memory).clamp(1, MOST_TOGETHER)
 }
 
@@ -144,7 +145,13 @@ fn bytes_on_drive(volume: &Recovery) -> u64 {
     volume.geometry().strip().bytes().0 * u64::from(volume.geometry().rows_per_stripe())
 }
 
-async fn walk_at<F, S>(task: &Rc<Running>, region: RegionIndex, paced: bool, together: u64, step: S) -> Walked
+async fn walk_at<F, S>(
+    task: &Rc<Running>,
+    region: RegionIndex,
+    paced: bool,
+    together: u64,
+    step: S,
+) -> Walked
 where
     S: Fn(Rc<Running>, Range<u64>) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,

@@ -74,7 +74,12 @@ impl Cache {
     }
 
     /// Tracks a host's read of a stripe of this shard. Returns the range to read ahead.
-    pub(crate) fn follow(&self, stripe: StripeIndex, within: ByteRange, of: RequestTag) -> Option<Ahead> {
+    pub(crate) fn follow(
+        &self,
+        stripe: StripeIndex,
+        within: ByteRange,
+        of: RequestTag,
+    ) -> Option<Ahead> {
         if !self.reads.terms.get().read_ahead {
             return None;
         }
@@ -88,7 +93,12 @@ impl Cache {
     }
 
     /// Continues a stream that another shard has tracked.
-    pub(crate) fn expect(&self, stripe: StripeIndex, within: ByteRange, window: ByteCount) -> StreamName {
+    pub(crate) fn expect(
+        &self,
+        stripe: StripeIndex,
+        within: ByteRange,
+        window: ByteCount,
+    ) -> StreamName {
         let range = self.in_volume(stripe, within);
         self.reads.streams.borrow_mut().expect(range, window)
     }
@@ -96,14 +106,17 @@ impl Cache {
     /// The most bytes to read ahead of each stream.
     fn most_ahead(&self, streams: usize) -> ByteCount {
         let room = self.shard.clean().room().0 / 2 / (streams.max(1) as u64);
-        let most = self.reads.terms.get().most_ahead.map_or_else(|| self.drives_ahead(), |most| most.0);
+        let most =
+            self.reads.terms.get().most_ahead.map_or_else(|| self.drives_ahead(), |most| most.0);
         ByteCount(most.min(room)).align_down(self.spec.sector.bytes())
     }
 
     fn drives_ahead(&self) -> u64 {
         let drives = self.in_service();
         let members = drives.iter().filter_map(|drive| self.members.get(drive));
-        members.map(|member| if member.info().rotational { AHEAD_ROTATING } else { AHEAD_FLASH }).sum()
+        members
+            .map(|member| if member.info().rotational { AHEAD_ROTATING } else { AHEAD_FLASH })
+            .sum()
     }
 
     /// Begins a read-ahead of a stripe's bytes. Skips bytes that are cached or being read.
@@ -125,7 +138,8 @@ impl Cache {
     /// Performs a read-ahead. Failed reads are not cached: a later host read gets the error.
     pub(crate) async fn read_ahead(self: &Rc<Self>, ahead: AheadRead) {
         let AheadRead { stripe, within, is_hollow, fill } = ahead;
-        let buf = if is_hollow { Buf::hollow(within.len) } else { self.shard.clean().buffer(within.len) };
+        let buf =
+            if is_hollow { Buf::hollow(within.len) } else { self.shard.clean().buffer(within.len) };
         if let (Ok(()), Some(buf)) = self.read_stripe(stripe, within, buf).await {
             fill.give(buf.freeze());
         }
@@ -146,7 +160,11 @@ impl Cache {
         within: ByteRange,
     ) -> SmallVec<[(ByteRange, Slice); 4]> {
         match self.follows_reads() && !self.is_lost(stripe, within) {
-            true => self.shard.clean().ask(self.line_name(stripe), within, self.reads.terms.get().cached),
+            true => self.shard.clean().ask(
+                self.line_name(stripe),
+                within,
+                self.reads.terms.get().cached,
+            ),
             false => SmallVec::new(),
         }
     }
@@ -161,8 +179,9 @@ impl Cache {
             return SmallVec::new();
         }
         let line = self.line_name(stripe);
-        let begun =
-            parts.iter().filter_map(|part| Some((*part, self.shard.clean().begin_fill(line, *part)?)));
+        let begun = parts
+            .iter()
+            .filter_map(|part| Some((*part, self.shard.clean().begin_fill(line, *part)?)));
         begun.collect()
     }
 }

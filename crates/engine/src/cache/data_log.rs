@@ -185,7 +185,10 @@ impl DataLog {
 impl Promises {
     /// The state at the attachment of a volume.
     pub(super) fn new(terms: &DataLogTerms) -> Promises {
-        assert!(!matches!(terms, DataLogTerms::At(_)), "a data log is opened once its volume is attached");
+        assert!(
+            !matches!(terms, DataLogTerms::At(_)),
+            "a data log is opened once its volume is attached"
+        );
         let promises = Promises::default();
         promises.is_unfenced.set(matches!(terms, DataLogTerms::Unfenced));
         promises
@@ -219,7 +222,10 @@ impl Cache {
     ///
     /// # Errors
     /// When this shard cannot attach it.
-    pub(crate) fn set_data_log(self: &Rc<Self>, terms: &DataLogTerms) -> Result<Option<Left>, String> {
+    pub(crate) fn set_data_log(
+        self: &Rc<Self>,
+        terms: &DataLogTerms,
+    ) -> Result<Option<Left>, String> {
         let promises = &self.promises;
         let next = match terms {
             DataLogTerms::None | DataLogTerms::Unfenced => None,
@@ -249,7 +255,9 @@ impl Cache {
         let lines = self.lines.borrow();
         let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
         for stripe in lines.dirty_lines() {
-            lines.within(stripe, whole).for_each(|(_, write)| write.held.write.is_logged.set(false));
+            lines
+                .within(stripe, whole)
+                .for_each(|(_, write)| write.held.write.is_logged.set(false));
         }
     }
 
@@ -375,10 +383,16 @@ impl Cache {
     ///
     /// # Errors
     /// As [`Cache::secure`].
-    pub(super) async fn promise_written(self: &Rc<Self>, stripe: StripeIndex) -> Result<(), IoError> {
+    pub(super) async fn promise_written(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+    ) -> Result<(), IoError> {
         let Some(log) = self.promises.log() else { return self.fenced().await };
         let says = log.ring.borrow().says(stripe);
-        match says || self.promises.about_to_be_logged.borrow().contains(&stripe) || log.is_closed.get() {
+        match says
+            || self.promises.about_to_be_logged.borrow().contains(&stripe)
+            || log.is_closed.get()
+        {
             true => self.revoke_promises().await,
             false => Ok(()),
         }
@@ -549,7 +563,11 @@ impl Cache {
 
     /// Invalidates records before a number. The number is computed under `turn`: the previous
     /// holder may have written more records.
-    async fn forget_records(self: &Rc<Self>, log: &Rc<DataLog>, before: Before) -> Result<(), IoError> {
+    async fn forget_records(
+        self: &Rc<Self>,
+        log: &Rc<DataLog>,
+        before: Before,
+    ) -> Result<(), IoError> {
         let _turn = log.turn.take(1).await;
         let number = before(log);
         while log.ring.borrow().counts_from() < number {

@@ -75,11 +75,12 @@ pub(super) async fn carry_out(cache: &Rc<Cache>, destage: &Destage) {
     let failed = (0..writes.len()).filter(|index| results[*index].is_err());
     cache.end(destage, &failed.collect::<SmallVec<[usize; 4]>>());
     let waits = || writes.iter().zip(&results).filter(|(write, _)| !write.answered);
-    let cleared =
-        match waits().any(|(write, result)| result.is_ok() && cache.is_kept_beneath(stripe, write.range)) {
-            true => Box::pin(cache.flush_destaged()).await,
-            false => Ok(()),
-        };
+    let cleared = match waits()
+        .any(|(write, result)| result.is_ok() && cache.is_kept_beneath(stripe, write.range))
+    {
+        true => Box::pin(cache.flush_destaged()).await,
+        false => Ok(()),
+    };
     for (write, result) in waits() {
         write.held.write.tell(cache.shard.env(), Told::Done(result.and(cleared)));
     }
@@ -232,7 +233,8 @@ async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes)
         results.push(match failed {
             Some(error) => Err(error),
             None => {
-                let (durability, bytes) = (write.held.write.durability, Payload::of(write.held.slices()));
+                let (durability, bytes) =
+                    (write.held.write.durability, Payload::of(write.held.slices()));
                 put(cache, stripe, write.range, bytes, durability).await
             }
         });
@@ -244,16 +246,23 @@ async fn carry_out_held(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes)
 /// destage, and a restart would restore that data over it.
 fn behind(older: &[Write<Held>], results: &Results, write: &Write<Held>) -> Option<IoError> {
     let cells = write.range.align_out(CELL);
-    let mut failed =
-        older.iter().zip(results).filter(|(older, _)| older.answered && older.range.overlaps(cells));
+    let mut failed = older
+        .iter()
+        .zip(results)
+        .filter(|(older, _)| older.answered && older.range.overlaps(cells));
     failed.find_map(|(_, result)| result.err()).filter(|_| !write.answered)
 }
 
 /// Writes the merged result of several writes by one plan.
-async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -> Result<(), IoError> {
+async fn put_together(
+    cache: &Rc<Cache>,
+    stripe: StripeIndex,
+    writes: &Writes,
+) -> Result<(), IoError> {
     let ranges: SmallVec<[ByteRange; 16]> = writes.iter().map(|write| write.range).collect();
     let extents = merge(&ranges);
-    let slices_of = |extent: &Extent| writes[extent.write].held.cut(extent.at, extent.range.len).slices();
+    let slices_of =
+        |extent: &Extent| writes[extent.write].held.cut(extent.at, extent.range.len).slices();
     let payload = Payload::of(extents.iter().flat_map(slices_of));
     let is_durable = writes.iter().any(|write| write.held.write.durability == Durability::Durable);
     let durability = if is_durable { Durability::Durable } else { Durability::Cached };
@@ -262,7 +271,10 @@ async fn put_together(cache: &Rc<Cache>, stripe: StripeIndex, writes: &Writes) -
         return put(cache, stripe, range, payload, durability).await;
     }
     let request = Request::WriteExtents { extents: &runs, cached: &[] };
-    cache.recover(stripe, request, Host::Payload(payload, durability), &Attempt::HELD, &WRITE).await.map(drop)
+    cache
+        .recover(stripe, request, Host::Payload(payload, durability), &Attempt::HELD, &WRITE)
+        .await
+        .map(drop)
 }
 
 /// Merges adjacent extents into runs of bytes.

@@ -9,7 +9,11 @@ use write_log::CELL;
 
 impl Cache {
     /// The dirty ranges of a stripe, in order: acknowledged, while the drives may have other data.
-    pub(crate) fn dirty_within(&self, stripe: StripeIndex, range: ByteRange) -> SmallVec<[ByteRange; 4]> {
+    pub(crate) fn dirty_within(
+        &self,
+        stripe: StripeIndex,
+        range: ByteRange,
+    ) -> SmallVec<[ByteRange; 4]> {
         let lines = self.lines.borrow();
         let dirty = lines.within(stripe, range).filter(|(_, write)| write.answered);
         let parts: SmallVec<[ByteRange; 4]> = dirty.map(|(part, _)| part).collect();
@@ -53,10 +57,17 @@ impl Cache {
     /// cache much memory. They are zeros that the cache does not hold and that need no parity
     /// reads: a whole stripe, a stripe that reads as zeros, or at least a strip on a level without
     /// parity.
-    pub(super) fn is_cheap_for_drives(&self, stripe: StripeIndex, range: ByteRange, is_zero: bool) -> bool {
+    pub(super) fn is_cheap_for_drives(
+        &self,
+        stripe: StripeIndex,
+        range: ByteRange,
+        is_zero: bool,
+    ) -> bool {
         let geometry = self.geometry();
         let has_parity = geometry.parity_strips() > 0;
         let least = if has_parity { geometry.stripe_bytes() } else { geometry.strip().bytes() };
-        is_zero && (range.len >= least || !self.is_initialised(stripe)) && !self.is_cached(stripe, range)
+        is_zero
+            && (range.len >= least || !self.is_initialised(stripe))
+            && !self.is_cached(stripe, range)
     }
 }

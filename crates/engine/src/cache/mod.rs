@@ -167,8 +167,17 @@ impl Cache {
         let promises = Promises::new(&attachment.data_log);
         let reads = Reads::default();
         let restored = RefCell::default();
-        let cache =
-            Rc::new(Cache { lines, index, gauge, absorb, absorbing, reads, promises, restored, recovery });
+        let cache = Rc::new(Cache {
+            lines,
+            index,
+            gauge,
+            absorb,
+            absorbing,
+            reads,
+            promises,
+            restored,
+            recovery,
+        });
         cache.set_reads(attachment.reads);
         cache.absorbing.run_destages_of(&cache);
         cache.take_up();
@@ -222,7 +231,9 @@ impl Cache {
     /// Adds dirty bytes of a stripe that an earlier process acknowledged.
     fn admit_found(&self, stripe: StripeIndex, range: ByteRange, held: Held) {
         let (columns, request) = (self.columns(stripe, range), RequestTag(0));
-        self.lines.borrow_mut().admit(stripe, Write { range, columns, request, answered: true, held });
+        self.lines
+            .borrow_mut()
+            .admit(stripe, Write { range, columns, request, answered: true, held });
         self.begin(stripe);
     }
 
@@ -285,7 +296,8 @@ impl Cache {
         loop {
             let mut lines = self.lines.borrow_mut();
             let Some(destage) = lines.begin(stripe) else { return };
-            let oldest = lines.oldest_of(&destage).map(|write| (write.answered, write.held.write.clone()));
+            let oldest =
+                lines.oldest_of(&destage).map(|write| (write.answered, write.held.write.clone()));
             drop(lines);
             match oldest {
                 Some((false, oldest)) => oldest.tell(self.shard.env(), Told::CarryOut(destage)),
@@ -315,10 +327,12 @@ impl Admitted {
     /// Those of [`Volume::write`](crate::Volume::write).
     pub(crate) async fn done(self, cache: &Rc<Cache>, stripe: StripeIndex) -> Result<(), IoError> {
         match self {
-            Admitted::Answered(Absorbed(write)) => match cache.is_kept(&write) && !cache.logs_every_write() {
-                true => Ok(()),
-                false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
-            },
+            Admitted::Answered(Absorbed(write)) => {
+                match cache.is_kept(&write) && !cache.logs_every_write() {
+                    true => Ok(()),
+                    false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
+                }
+            }
             Admitted::Waits(Waits(waiting)) => {
                 destage::wait(cache, &waiting).await?;
                 match cache.is_kept(&waiting) || !cache.uses_write_back() {

@@ -67,7 +67,12 @@ impl Cache {
         lay(&self.cached(stripe, range, |_| true), range, buf);
     }
 
-    fn cached(&self, stripe: StripeIndex, range: ByteRange, counts: impl Fn(&Write<Held>) -> bool) -> Cached {
+    fn cached(
+        &self,
+        stripe: StripeIndex,
+        range: ByteRange,
+        counts: impl Fn(&Write<Held>) -> bool,
+    ) -> Cached {
         let lines = self.lines.borrow();
         let mut cached = Cached::new();
         for (part, write) in lines.within(stripe, range).filter(|(_, write)| counts(write)) {

@@ -34,8 +34,8 @@ impl Cache {
     /// # Errors
     /// When the volume is detached before.
     pub(crate) async fn outlasts_restored(&self, range: ByteRange) -> Result<(), IoError> {
-        let may_be_replayed =
-            self.is_unfenced() && self.restored.borrow().iter().any(|restored| restored.overlaps(range));
+        let may_be_replayed = self.is_unfenced()
+            && self.restored.borrow().iter().any(|restored| restored.overlaps(range));
         if may_be_replayed { self.fenced().await } else { Ok(()) }
     }
 

@@ -143,7 +143,11 @@ impl Cache {
     ///
     /// # Errors
     /// When data could not be destaged.
-    pub(crate) async fn set_absorb(self: &Rc<Self>, absorb: Absorb, index: u32) -> Result<(), IoError> {
+    pub(crate) async fn set_absorb(
+        self: &Rc<Self>,
+        absorb: Absorb,
+        index: u32,
+    ) -> Result<(), IoError> {
         let has_less = absorb < self.absorb.get();
         assert!(
             self.index.replace(Some(index)).is_none_or(|before| before == index)
@@ -201,7 +205,9 @@ impl Cache {
         let cells = self.shard.cells();
         let need = CellRoom::cells_for(self.in_volume(stripe, range));
         let is_large = || need > cells.total() / LARGEST_SHARE;
-        if !self.answers(durability) || is_large() || self.is_cheap_for_drives(stripe, range, data.is_zero())
+        if !self.answers(durability)
+            || is_large()
+            || self.is_cheap_for_drives(stripe, range, data.is_zero())
         {
             return None;
         }
@@ -352,7 +358,8 @@ impl Cache {
 
     /// Notes the end of a destage.
     pub(super) fn note_ended(self: &Rc<Self>) {
-        if self.has_destaged() && self.index.get().is_some_and(|index| self.shard.cells().is_flush_due(index))
+        if self.has_destaged()
+            && self.index.get().is_some_and(|index| self.shard.cells().is_flush_due(index))
         {
             self.flush_soon();
         }
@@ -398,15 +405,17 @@ impl Cache {
         if is_due && (has_turn || has_full) {
             return lines.choose(Some(due));
         }
-        lines.choose_full().or_else(|| if has_turn && is_pressing { lines.choose(None) } else { None })
+        lines
+            .choose_full()
+            .or_else(|| if has_turn && is_pressing { lines.choose(None) } else { None })
     }
 
     /// This shard's share of the strips that the drives can sort, or need to be busy.
     fn most_strips(&self) -> usize {
         let in_service = self.in_service();
         let drives = in_service.iter().filter_map(|drive| self.members.get(drive));
-        let per_drive =
-            drives.map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
+        let per_drive = drives
+            .map(|member| if member.info().rotational { DEPTH_ROTATING } else { DEPTH_FLASH });
         (per_drive.sum::<usize>().min(MOST_STRIPS) / usize::from(self.shard.count())).max(1)
     }
 
@@ -414,7 +423,9 @@ impl Cache {
     /// the destage. Otherwise more as the cache fills.
     fn depth(&self, most: usize) -> usize {
         let absorbing = &self.absorbing;
-        match absorbing.is_idle.get() || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get()) {
+        match absorbing.is_idle.get()
+            || self.lines.borrow().oldest_dirty() <= Some(absorbing.asked.get())
+        {
             true => most,
             false => absorbing.marks.depth(most, self.fill()),
         }
@@ -544,7 +555,9 @@ impl Cache {
             return false;
         }
         ages.push_back((now, self.lines.borrow().latest()));
-        while let Some((_, latest)) = ages.front().filter(|(then, _)| now.since(*then) >= AGE).copied() {
+        while let Some((_, latest)) =
+            ages.front().filter(|(then, _)| now.since(*then) >= AGE).copied()
+        {
             absorbing.due.set(latest.max(absorbing.due.get()));
             ages.pop_front();
         }

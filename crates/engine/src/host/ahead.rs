@@ -33,7 +33,9 @@ impl ReadingAhead {
         let work = Runners::new(env, "read-ahead", MOST_READS);
         let (cache, exchange) = (Rc::downgrade(cache), Rc::downgrade(exchange));
         work.run(async move |work| {
-            let (Some(cache), Some(exchange)) = (cache.upgrade(), exchange.upgrade()) else { return };
+            let (Some(cache), Some(exchange)) = (cache.upgrade(), exchange.upgrade()) else {
+                return;
+            };
             // A volume that is being detached needs no reads ahead.
             let Ok(_user) = cache.enter() else { return };
             match work {
@@ -62,8 +64,10 @@ async fn have_read(
 ) {
     for (stripe, within) in split::stripes(cache.geometry(), range) {
         let owner = ShardIndex::owning(cache.region_of(stripe), cache.shard.count());
-        let (parent, work) = (Rc::new(Parent::default()), StripeWork::ReadAhead { window, is_hollow });
-        let request = StripeRequest { volume: cache.spec().id, stripe, within, of: RequestTag(0), work };
+        let (parent, work) =
+            (Rc::new(Parent::default()), StripeWork::ReadAhead { window, is_hollow });
+        let request =
+            StripeRequest { volume: cache.spec().id, stripe, within, of: RequestTag(0), work };
         split::ask_one(cache, exchange, owner, request, &parent).await;
     }
 }
@@ -84,9 +88,12 @@ pub(super) fn follow(
             continue;
         }
         let part = volume.in_volume(stripe, within);
-        let region = |range: ByteRange| volume.region_of(volume.geometry().stripe_of(range.start).0);
+        let region =
+            |range: ByteRange| volume.region_of(volume.geometry().stripe_of(range.start).0);
         match &mut there {
-            Some(run) if run.end() == part.start && region(*run) == region(part) => run.len += part.len,
+            Some(run) if run.end() == part.start && region(*run) == region(part) => {
+                run.len += part.len
+            }
             _ => read_there(volume, there.replace(part), window, is_hollow),
         }
     }
@@ -111,7 +118,13 @@ pub(super) fn go_on(
     StripeOutcome::new(Ok(()), None)
 }
 
-fn read_here(volume: &Volume, stripe: StripeIndex, within: ByteRange, stream: StreamName, is_hollow: bool) {
+fn read_here(
+    volume: &Volume,
+    stripe: StripeIndex,
+    within: ByteRange,
+    stream: StreamName,
+    is_hollow: bool,
+) {
     for read in volume.begin_ahead(stripe, within, stream, is_hollow) {
         volume.ahead.work.give(AheadWork::Here(read));
     }

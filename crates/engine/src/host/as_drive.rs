@@ -3,8 +3,8 @@
 use crate::host::{Volume, VolumeDrive};
 use crate::volume::VolumeSpec;
 use platform::{
-    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest, Service,
-    Slice,
+    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Service, Slice,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -18,7 +18,8 @@ pub struct VolumeService {
 impl VolumeService {
     /// The requests to a volume, on its shard.
     pub fn new(volume: Rc<Volume>) -> VolumeService {
-        let (&VolumeSpec { sector, capacity, .. }, name) = (volume.spec(), volume.name().to_string());
+        let (&VolumeSpec { sector, capacity, .. }, name) =
+            (volume.spec(), volume.name().to_string());
         let info = DriveInfo {
             identity: DriveIdentity(format!("volume:{name}")),
             name,

@@ -7,7 +7,8 @@ use crate::host::Volume;
 use crate::members::Drives;
 use platform::sync::Taken;
 use platform::{
-    BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
+    BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent,
+    TargetGeometry,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
@@ -33,8 +34,11 @@ impl BlockTarget for Volume {
 
     fn geometry(&self) -> TargetGeometry {
         let spec = self.spec();
-        let physical =
-            drives(self).map(|info| info.physical_sector).max().unwrap_or_default().max(spec.sector);
+        let physical = drives(self)
+            .map(|info| info.physical_sector)
+            .max()
+            .unwrap_or_default()
+            .max(spec.sector);
         let told = self.told.get();
         let of_drives = HostSectors { logical: spec.sector, physical };
         TargetGeometry {
@@ -60,7 +64,10 @@ impl BlockTarget for Volume {
 
     fn is_served(&self) -> bool {
         let is_here = !self.closing.get() && !self.shard().is_stopping();
-        is_here && self.moving().is_none_or(|moving| moving.successor().is_none_or(|next| next.is_served()))
+        is_here
+            && self
+                .moving()
+                .is_none_or(|moving| moving.successor().is_none_or(|next| next.is_served()))
     }
 
     fn read(
@@ -96,7 +103,10 @@ impl BlockTarget for Volume {
         Volume::flush(self)
     }
 
-    fn status(self: &Rc<Self>, range: ByteRange) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>> {
+    fn status(
+        self: &Rc<Self>,
+        range: ByteRange,
+    ) -> impl Future<Output = Result<Vec<StatusExtent>, IoError>> {
         Volume::status(self, range)
     }
 }

@@ -55,7 +55,8 @@ impl Away {
 
     fn get(&self, request: u64) -> Option<&Rc<Parent>> {
         let index = request as u32;
-        let place = self.places.get(index as usize).filter(|place| place.number(index) == request)?;
+        let place =
+            self.places.get(index as usize).filter(|place| place.number(index) == request)?;
         place.parent.as_ref()
     }
 
@@ -69,7 +70,8 @@ impl Away {
     }
 
     fn remove_all(&mut self) -> Vec<Rc<Parent>> {
-        let requests: Vec<u64> = (0..).zip(&self.places).map(|(index, place)| place.number(index)).collect();
+        let requests: Vec<u64> =
+            (0..).zip(&self.places).map(|(index, place)| place.number(index)).collect();
         requests.into_iter().filter_map(|request| self.remove(request)).collect()
     }
 }
@@ -205,7 +207,10 @@ mod tests {
         assert!(away.remove(first).is_some());
         let second = away.add(Rc::default());
         assert_eq!(second as u32, first as u32, "an entry is reused");
-        assert!(away.get(first).is_none() && away.remove(first).is_none(), "the first use has ended");
+        assert!(
+            away.get(first).is_none() && away.remove(first).is_none(),
+            "the first use has ended"
+        );
         assert!(away.get(second).is_some());
         assert_eq!(away.remove_all().len(), 2);
         assert!(away.get(second).is_none() && away.get(beside).is_none());

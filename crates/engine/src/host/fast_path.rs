@@ -105,7 +105,11 @@ pub(super) fn was_lost(volume: &Recovery, range: ByteRange) -> bool {
 
 /// Reads on the fast path. `Err` with the buffer: take the normal path; without: a drive kept the
 /// buffer.
-pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, buf: Buf) -> Result<Buf, Option<Buf>> {
+pub(super) async fn read(
+    volume: &Rc<Cache>,
+    range: ByteRange,
+    buf: Buf,
+) -> Result<Buf, Option<Buf>> {
     if volume.may_be_dirty(range) {
         return Err(Some(buf));
     }

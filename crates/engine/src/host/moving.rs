@@ -124,7 +124,11 @@ pub(crate) fn begin_reshape(
 ) -> Result<(), String> {
     let ReshapePlace { reshape, moved, .. } = place;
     if !reshape.allows(*moved) {
-        return Err(format!("the reshape of '{}' cannot have moved {}", volume.name(), moved.bytes));
+        return Err(format!(
+            "the reshape of '{}' cannot have moved {}",
+            volume.name(),
+            moved.bytes
+        ));
     }
     if volume.geometry() != reshape.from() || to.geometry() != reshape.to() {
         return Err(format!("the layouts of '{}' differ from those of its reshape", volume.name()));
@@ -216,7 +220,8 @@ impl Moving {
         self.shut.set(Shut::Moves);
         self.closed.set(window.bytes);
         // The next saved window overwrites the previous one.
-        let is_at = |(range, is_saved): &(ByteRange, bool)| *is_saved || range.overlaps(window.bytes);
+        let is_at =
+            |(range, is_saved): &(ByteRange, bool)| *is_saved || range.overlaps(window.bytes);
         self.changed.wait_until(env, || !self.under_way.borrow().values().any(is_at)).await;
     }
 
@@ -302,8 +307,10 @@ impl Moving {
             () if begins(closed) && is_saved => (closed.end(), &self.save),
             () if begins(closed) => (closed.end(), old),
             () => {
-                let next =
-                    [by_new, closed].map(|of| of.start).into_iter().filter(|start| *start > range.start);
+                let next = [by_new, closed]
+                    .map(|of| of.start)
+                    .into_iter()
+                    .filter(|start| *start > range.start);
                 (next.min().unwrap_or(range.end()), old)
             }
         };
@@ -381,7 +388,9 @@ pub(super) async fn write(
         let data = data.cut(part.range.start - range.start, part.range.len);
         match part.onward() {
             None => part.side.write_entered(part.place, data, durability).await?,
-            Some(onward) => Box::pin(write(&part.side, &onward, part.place, data, durability)).await?,
+            Some(onward) => {
+                Box::pin(write(&part.side, &onward, part.place, data, durability)).await?
+            }
         }
         left = rest(left, part.range);
     }
@@ -389,7 +398,11 @@ pub(super) async fn write(
 }
 
 /// See [`Volume::trim`].
-pub(super) async fn trim(old: &Rc<Volume>, moving: &Moving, range: ByteRange) -> Result<(), IoError> {
+pub(super) async fn trim(
+    old: &Rc<Volume>,
+    moving: &Moving,
+    range: ByteRange,
+) -> Result<(), IoError> {
     let mut left = range;
     while !left.is_empty() {
         let part = moving.enter(old, left, Access::Changes).await?;

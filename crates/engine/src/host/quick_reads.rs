@@ -10,8 +10,8 @@ use crate::host::fast_path::{Spot, spot_to_read, was_lost};
 use crate::host::{Volume, VolumeService};
 use crate::members::User;
 use platform::{
-    Buf, Completion, Drive, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Operation,
-    Runners, Served, Timed,
+    Buf, Completion, Drive, DriveInfo, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn,
+    Operation, Runners, Served, Timed,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,10 @@ impl VolumeDrive {
     pub(super) fn new(service: VolumeService) -> VolumeDrive {
         let volume = service.volume().clone();
         let env = volume.shard().env().clone();
-        VolumeDrive { served: Served::new(&env, service, MOST_REQUESTS), quick: QuickReads::new(volume) }
+        VolumeDrive {
+            served: Served::new(&env, service, MOST_REQUESTS),
+            quick: QuickReads::new(volume),
+        }
     }
 }
 
@@ -82,12 +85,18 @@ struct QuickReads {
 
 impl QuickReads {
     fn new(volume: Rc<Volume>) -> Rc<QuickReads> {
-        let failed = Runners::new(volume.shard().env(), "read of a volume as a drive", MOST_REQUESTS);
+        let failed =
+            Runners::new(volume.shard().env(), "read of a volume as a drive", MOST_REQUESTS);
         let asked = volume.clone();
         failed.run(async move |failed: Failed| go_the_long_way(&asked, failed).await);
         let under_way = std::iter::repeat_with(|| None).take(MOST_REQUESTS).collect();
         let free = (0..MOST_REQUESTS as u32).rev().collect();
-        Rc::new(QuickReads { volume, under_way: RefCell::new(under_way), free: RefCell::new(free), failed })
+        Rc::new(QuickReads {
+            volume,
+            under_way: RefCell::new(under_way),
+            free: RefCell::new(free),
+            failed,
+        })
     }
 
     /// Enters the volume with a request for the fast path. No effect if it returns `None`.

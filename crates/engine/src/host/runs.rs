@@ -54,7 +54,13 @@ struct Lying {
 impl Lying {
     /// Adds the next part of the request, to the latest run of its drive if it is contiguous.
     /// `None`: there is no drive, or there are too many runs.
-    fn add(&mut self, drives: &Drives, drive: DriveIndex, offset: ByteOffset, len: ByteCount) -> Option<()> {
+    fn add(
+        &mut self,
+        drives: &Drives,
+        drive: DriveIndex,
+        offset: ByteOffset,
+        len: ByteCount,
+    ) -> Option<()> {
         let latest = self.runs.iter().rposition(|run| run.drive == drive);
         let goes_on = latest.filter(|run| {
             let run = &self.runs[*run];
@@ -76,7 +82,8 @@ impl Lying {
         mut cut: impl FnMut(ByteCount) -> M,
         op: impl Fn(&Member, ByteOffset, SmallVec<[M; 2]>) -> Io,
     ) -> SmallVec<[Io; 8]> {
-        let mut memory: SmallVec<[SmallVec<[M; 2]>; 8]> = self.runs.iter().map(|_| SmallVec::new()).collect();
+        let mut memory: SmallVec<[SmallVec<[M; 2]>; 8]> =
+            self.runs.iter().map(|_| SmallVec::new()).collect();
         for (run, len) in &self.parts {
             memory[*run].push(cut(*len));
         }
@@ -92,7 +99,8 @@ fn is_well(volume: &Cache, range: ByteRange) -> bool {
     }
     let geometry = volume.geometry();
     let region_at = |at| volume.region_of(geometry.stripe_of(at).0).0;
-    let regions = region_at(range.start)..=region_at(ByteOffset(range.end().0.max(range.start.0 + 1) - 1));
+    let regions =
+        region_at(range.start)..=region_at(ByteOffset(range.end().0.max(range.start.0 + 1) - 1));
     let is_fine = |region| volume.is_well(region) && volume.state().is_region_initialised(region);
     // Without redundancy, non-owner writes rely on the whole volume.
     volume.is_redundant() && regions.map(RegionIndex).all(is_fine)
@@ -130,7 +138,8 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
             let bytes = ByteRange::new(ByteOffset(at.0), (strip - at).min(rest.len));
             rest = ByteRange::from_to(rest.start + bytes.len, rest.end());
             let share = volume.copy_by_share(&map, index, bytes, (before, range.len));
-            let copy = share.or_else(|| volume.choose_copy(stripe, &map, index, bytes, |_| true))?;
+            let copy =
+                share.or_else(|| volume.choose_copy(stripe, &map, index, bytes, |_| true))?;
             before += bytes.len;
             let cell = map.data_cell(index, copy);
             lying.add(volume, cell.drive, cell.offset + at, bytes.len)?;
@@ -141,7 +150,11 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
 
 /// Reads a range of several strips for which [`may_read`] is true. `Err` with the buffer: take the
 /// normal path; without: a drive kept some of it.
-pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> Result<Buf, Option<Buf>> {
+pub(super) async fn read(
+    volume: &Rc<Cache>,
+    range: ByteRange,
+    mut buf: Buf,
+) -> Result<Buf, Option<Buf>> {
     let Some(lying) = lying(volume, range) else { return Err(Some(buf)) };
     let cut = |len| {
         let rest = buf.split_off(len);
@@ -162,7 +175,8 @@ pub(super) async fn read(volume: &Rc<Cache>, range: ByteRange, mut buf: Buf) -> 
     let parts = lying.parts.iter().map(|(run, _)| back[*run].next());
     let whole = parts.reduce(|whole, part| whole?.join(part?).ok()).flatten();
     // Data given up during the read may be zeroes.
-    let is_lost = || stripes(volume.geometry(), range).any(|(stripe, within)| volume.is_lost(stripe, within));
+    let is_lost =
+        || stripes(volume.geometry(), range).any(|(stripe, within)| volume.is_lost(stripe, within));
     match whole {
         Some(whole) if is_read && !is_lost() => {
             volume.count(|counters| counters.fast_path += 1);
@@ -199,7 +213,8 @@ pub(super) async fn write(
     }
     let mut rest = data.clone();
     let cut = |len| take_slice(&mut rest, len);
-    let started = lying.start(volume, cut, |member, offset, slices| member.write(offset, slices, durability));
+    let started =
+        lying.start(volume, cut, |member, offset, slices| member.write(offset, slices, durability));
     let (mut failed, mut gone) = (false, None);
     for (io, run) in started.into_iter().zip(&lying.runs) {
         let Err(error) = io.await.result else { continue };

@@ -97,7 +97,11 @@ pub(super) fn stripes(
 }
 
 /// The same, with consecutive whole stripes of a region as one part of at most `most` stripes.
-fn shares(volume: &Volume, range: ByteRange, most: u64) -> impl Iterator<Item = (StripeIndex, ByteRange)> {
+fn shares(
+    volume: &Volume,
+    range: ByteRange,
+    most: u64,
+) -> impl Iterator<Item = (StripeIndex, ByteRange)> {
     let whole = volume.geometry().stripe_bytes();
     let mut each = stripes(volume.geometry(), range).peekable();
     std::iter::from_fn(move || {
@@ -149,7 +153,9 @@ impl Whole {
                 let rest = buf.split_off(len);
                 StripeWork::Read(std::mem::replace(buf, rest))
             }
-            Whole::Write(slice, durability) => StripeWork::Write(take_slice(slice, len), *durability),
+            Whole::Write(slice, durability) => {
+                StripeWork::Write(take_slice(slice, len), *durability)
+            }
             Whole::Lay(slice) => StripeWork::Lay(take_slice(slice, len)),
             Whole::Trim => StripeWork::Trim,
             Whole::Status => StripeWork::Status,
@@ -169,7 +175,11 @@ pub(super) fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
 ///
 /// # Errors
 /// The first error of a shard.
-pub(super) async fn secure(volume: &Volume, of: RequestTag, drives_are_flushed: bool) -> Result<(), IoError> {
+pub(super) async fn secure(
+    volume: &Volume,
+    of: RequestTag,
+    drives_are_flushed: bool,
+) -> Result<(), IoError> {
     let parent = Rc::new(Parent::default());
     let shards = (0..volume.shard.count()).map(ShardIndex);
     for (number, shard) in (0..).zip(shards.filter(|shard| *shard != volume.shard.index())) {
@@ -217,7 +227,8 @@ pub(super) async fn run(
     if read.is_zero() {
         return (result, None);
     }
-    let buffer = volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
+    let buffer =
+        volume.put_together(parent.parts.take().into_iter().filter_map(|part| part.buffer));
     match buffer.filter(|buffer| buffer.len() == read) {
         Some(buffer) => (result, Some(buffer)),
         // A drive that did not respond in time keeps some of it, and there is no memory for another
@@ -247,7 +258,8 @@ pub(super) async fn status(
 /// Distributes a request as stripe requests, and waits for all of them.
 async fn deal(volume: &Volume, range: ByteRange, whole: &mut Whole, of: RequestTag) -> Rc<Parent> {
     let parent = Rc::new(Parent::default());
-    let most = whole.most_stripes(volume, volume.region_of(volume.geometry().stripe_of(range.start).0));
+    let most =
+        whole.most_stripes(volume, volume.region_of(volume.geometry().stripe_of(range.start).0));
     for (number, (stripe, within)) in (0..).zip(shares(volume, range, most)) {
         let work = whole.take(within.len);
         let request = StripeRequest { volume: volume.spec().id, stripe, within, of, work };

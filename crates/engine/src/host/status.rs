@@ -137,7 +137,8 @@ fn ask(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Part {
         () if !volume.is_initialised(stripe) => Beneath::Known(BlockStatus::Zero),
         // The drive may not have kept the data written there.
         () if volume.has_excluded(stripe) => Beneath::Known(BlockStatus::Data),
-        () => ask_drive(volume, stripe, range).map_or(Beneath::Known(BlockStatus::Data), Beneath::Asked),
+        () => ask_drive(volume, stripe, range)
+            .map_or(Beneath::Known(BlockStatus::Data), Beneath::Asked),
     };
     Part { stripe, range, dirty, beneath }
 }
@@ -150,9 +151,10 @@ fn ask_drive(volume: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Optio
     // Where copies may differ, the first readable one counts.
     let may_choose = volume.state().is_synced(volume.region_of(stripe));
     let map = volume.map(stripe);
-    let mut cells = (0..volume.geometry().copies()).map(|copy| map.data_cell(index, CopyIndex(copy)));
-    let cell =
-        cells.find(|cell| readable.contains(cell.drive) && !(may_choose && late.contains(cell.drive)))?;
+    let mut cells =
+        (0..volume.geometry().copies()).map(|copy| map.data_cell(index, CopyIndex(copy)));
+    let cell = cells
+        .find(|cell| readable.contains(cell.drive) && !(may_choose && late.contains(cell.drive)))?;
     if late.contains(cell.drive) {
         return None;
     }
@@ -180,7 +182,8 @@ mod tests {
         let case = |dirty: &[ByteRange], expected: &[(u64, BlockStatus)]| {
             let mut extents = Extents::default();
             extents.add_beneath(range(1000, 200), &drives, dirty);
-            let got: Vec<_> = extents.into_vec().iter().map(|extent| (extent.len.0, extent.status)).collect();
+            let got: Vec<_> =
+                extents.into_vec().iter().map(|extent| (extent.len.0, extent.status)).collect();
             assert_eq!(got, expected, "{dirty:?}");
         };
         case(&[], &[(100, Hole), (50, Data), (50, Zero)]);

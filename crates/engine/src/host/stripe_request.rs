@@ -73,7 +73,9 @@ pub(super) async fn write(
             let _held = lock_to_put(volume, stripe, within).await;
             put_part(volume, stripe, within, data.into(), durability).await
         }
-        (false, _) => Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability, of)).await,
+        (false, _) => {
+            Box::pin(write_unaligned(volume, stripe, within, aligned, data, durability, of)).await
+        }
     }
 }
 
@@ -90,7 +92,8 @@ async fn write_stripes(
 ) -> Result<(), IoError> {
     let whole = volume.whole_stripe();
     let count = data.len().0 / whole.len.0;
-    let stripes: SmallVec<[StripeIndex; 16]> = (first.0..first.0 + count).map(StripeIndex).collect();
+    let stripes: SmallVec<[StripeIndex; 16]> =
+        (first.0..first.0 + count).map(StripeIndex).collect();
     if let Some(written) = put_stripes(volume, &stripes, &data, durability).await {
         return written;
     }
@@ -99,7 +102,9 @@ async fn write_stripes(
     let each = stripes.into_iter().map(|stripe| {
         let (volume, own) = (volume.clone(), take_slice(&mut data, whole.len));
         let env = volume.shard.env().clone();
-        env.spawn("write a stripe", async move { write(&volume, stripe, whole, own, durability, of).await })
+        env.spawn("write a stripe", async move {
+            write(&volume, stripe, whole, own, durability, of).await
+        })
     });
     let each = each.collect::<Vec<_>>();
     let mut result = Ok(());
@@ -197,7 +202,12 @@ async fn complete_sectors(
 /// Writes a whole stripe without valid content by one plan, never in parts: a partial update would
 /// keep redundancy that agrees with nothing. It needs no record: until it is durable, the caller
 /// relies on its source.
-async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: Slice) -> Result<(), IoError> {
+async fn lay(
+    volume: &Rc<Cache>,
+    stripe: StripeIndex,
+    within: ByteRange,
+    data: Slice,
+) -> Result<(), IoError> {
     let _held = lock_to_write(volume, stripe, within).await;
     let _by_journal = volume.go_by_journal();
     let _writing = match volume.is_redundant() {
@@ -214,7 +224,11 @@ async fn lay(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange, data: S
 /// level; parts of stripes stay as they are. Cached data is destaged first, and its copy dropped.
 /// If that fails, or the cache has new data by then, the bytes stay as they are: a destage or a
 /// replay would write after the trim.
-pub(super) async fn trim(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+pub(super) async fn trim(
+    volume: &Rc<Cache>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> Result<(), IoError> {
     let within = within.align_in(volume.spec.sector.bytes());
     if within.is_empty() || !can_follow(volume, stripe, within) {
         return Ok(());
@@ -242,7 +256,11 @@ fn can_follow(volume: &Rc<Cache>, stripe: StripeIndex, within: ByteRange) -> boo
 }
 
 /// The same, for a stripe that the caller holds.
-async fn trim_held(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<(), IoError> {
+async fn trim_held(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> Result<(), IoError> {
     let _by_journal = volume.go_by_journal();
     let _writing = begin_write(volume, volume.region_of(stripe)).await?;
     volume.silence(stripe).await?;
@@ -259,7 +277,11 @@ async fn trim_held(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange
 ///
 /// # Errors
 /// When the failure of drives cannot be recorded.
-async fn trim_drives(volume: &Rc<Recovery>, stripe: StripeIndex, within: ByteRange) -> Result<bool, IoError> {
+async fn trim_drives(
+    volume: &Rc<Recovery>,
+    stripe: StripeIndex,
+    within: ByteRange,
+) -> Result<bool, IoError> {
     let _changing = volume.begin_change(stripe, within);
     let mut plan = volume.take_plan();
     let health = volume.stripe_health(stripe, &DriveSet::EMPTY);

@@ -13,7 +13,9 @@ use crate::shard::Resources;
 use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
 use ::block_cache::RequestTag;
-use platform::{Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow};
+use platform::{
+    Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow,
+};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -119,7 +121,12 @@ impl Volume {
     }
 
     /// A host's request has ended.
-    pub(super) fn note_end<T>(&self, timed: Option<Timed>, len: ByteCount, result: &Result<T, IoError>) {
+    pub(super) fn note_end<T>(
+        &self,
+        timed: Option<Timed>,
+        len: ByteCount,
+        result: &Result<T, IoError>,
+    ) {
         if let Some(timed) = timed {
             let now = self.shard.env().executor().tick();
             timed.end(&self.traffic, now, result.is_ok().then_some(len.0));
@@ -145,7 +152,11 @@ impl Volume {
     /// # Errors
     /// `Invalid` past the end, `Medium` where data cannot be restored, `Gone` when the volume is
     /// detached.
-    pub async fn read(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+    pub async fn read(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         let _user = match self.check(range).and_then(|()| self.enter()) {
             Ok(user) => user,
             Err(error) => return (Err(error), Some(buf)),
@@ -185,7 +196,8 @@ impl Volume {
 
     /// Whether a host's read of that range may take the fast path without stream tracking.
     pub(super) fn takes_quick_read(&self, range: ByteRange) -> bool {
-        let is_plain = self.moving.borrow().is_none() && !self.follows_reads() && !self.may_be_dirty(range);
+        let is_plain =
+            self.moving.borrow().is_none() && !self.follows_reads() && !self.may_be_dirty(range);
         is_plain && self.check(range).is_ok() && self.is_aligned(range) && !range.is_empty()
     }
 
@@ -257,7 +269,11 @@ impl Volume {
     }
 
     /// Reads whole sectors on the normal path.
-    async fn read_sectors(self: &Rc<Self>, range: ByteRange, buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+    async fn read_sectors(
+        self: &Rc<Self>,
+        range: ByteRange,
+        buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         match self.only_stripe(range) {
             Some((stripe, within)) => Box::pin(self.read_cached(stripe, within, buf)).await,
             None => Box::pin(split::run(self, range, Whole::Read(buf), self.next_tag())).await,
@@ -343,10 +359,18 @@ impl Volume {
             None => match self.only_stripe(range) {
                 Some((stripe, within)) => {
                     let of = self.next_tag();
-                    Box::pin(stripe_request::write(self, stripe, within, data, durability, of)).await
+                    Box::pin(stripe_request::write(self, stripe, within, data, durability, of))
+                        .await
                 }
                 None => {
-                    Box::pin(split::run(self, range, Whole::Write(data, durability), self.next_tag())).await.0
+                    Box::pin(split::run(
+                        self,
+                        range,
+                        Whole::Write(data, durability),
+                        self.next_tag(),
+                    ))
+                    .await
+                    .0
                 }
             },
         }
@@ -357,7 +381,11 @@ impl Volume {
     ///
     /// # Errors
     /// Those of [`Volume::write`].
-    pub(crate) async fn lay_entered(self: &Rc<Self>, range: ByteRange, data: Slice) -> Result<(), IoError> {
+    pub(crate) async fn lay_entered(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+    ) -> Result<(), IoError> {
         Box::pin(split::run(self, range, Whole::Lay(data), self.next_tag())).await.0
     }
 

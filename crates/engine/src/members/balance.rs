@@ -72,11 +72,13 @@ impl Streams {
 
 /// The length of a stream's next run on a drive with this much queued; `None`: the run continues.
 fn next_run(waiting_bytes: u64) -> Option<u64> {
-    (waiting_bytes >= LEAST_RUN_BYTES).then_some((waiting_bytes / 2).clamp(LEAST_RUN_BYTES, MOST_RUN_BYTES))
+    (waiting_bytes >= LEAST_RUN_BYTES)
+        .then_some((waiting_bytes / 2).clamp(LEAST_RUN_BYTES, MOST_RUN_BYTES))
 }
 
 impl Drives {
-    /// The copy of a data strip to read some bytes of. `None`: no copy is on a drive that `may` be read.
+    /// The copy of a data strip to read some bytes of. `None`: no copy is on a drive that `may` be
+    /// read.
     pub(crate) fn choose_copy(
         &self,
         stripe: StripeIndex,
@@ -104,9 +106,13 @@ impl Drives {
             weighed.min_by_key(|(weight, _)| *weight).map(|(_, copy)| copy)
         };
         let copy = match self.members.rotate() && self.streams.sharing == StreamSharing::Runs {
-            true => {
-                self.run_of(stripe, index, bytes, |copy| slot_of(copy).map(|(slot, _)| slot), least_busy)?
-            }
+            true => self.run_of(
+                stripe,
+                index,
+                bytes,
+                |copy| slot_of(copy).map(|(slot, _)| slot),
+                least_busy,
+            )?,
             false => least_busy()?,
         };
         let (slot, start) = slot_of(copy)?;
@@ -177,7 +183,11 @@ impl Drives {
 
     /// The copies to read some bytes of a stripe's data from, and whether several copies share a
     /// strip's bytes: a large read uses all idle copies.
-    pub(crate) fn choose_copies(&self, stripe: StripeIndex, within: ByteRange) -> (CopyChoice, bool) {
+    pub(crate) fn choose_copies(
+        &self,
+        stripe: StripeIndex,
+        within: ByteRange,
+    ) -> (CopyChoice, bool) {
         let geometry = self.geometry();
         let mut choice = CopyChoice::FIRST;
         if geometry.copies() == 1 || within.is_empty() {

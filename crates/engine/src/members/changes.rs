@@ -92,7 +92,8 @@ impl Drives {
             }
             Change::ReplacementBegan { slot, .. } | Change::ReplacementEnded { slot } => {
                 let of = self.check_slot(*slot)?;
-                let filled = drive.map(|drive| of.begin_replacement(env, &drive, &limits)).transpose();
+                let filled =
+                    drive.map(|drive| of.begin_replacement(env, &drive, &limits)).transpose();
                 let filled = filled.map_err(|error| error.to_string())?;
                 let before = self.members.swap_replacement(*slot, filled);
                 self.apply(change);
@@ -106,7 +107,11 @@ impl Drives {
         }
     }
 
-    fn promote(self: &Rc<Self>, slot: DriveIndex, change: &Change) -> Result<Option<Rc<Member>>, String> {
+    fn promote(
+        self: &Rc<Self>,
+        slot: DriveIndex,
+        change: &Change,
+    ) -> Result<Option<Rc<Member>>, String> {
         self.check_slot(slot)?;
         let Some(replacement) = self.members.swap_replacement(slot, None) else {
             return Err(format!("no drive is being filled for slot {slot} of '{}'", self.name()));
@@ -121,7 +126,11 @@ impl Drives {
         if let Some(error) = replacement.failed.get() {
             self.fail_drive(slot, error, "write while it was being filled");
         } else if is_passed_over {
-            self.fail_drive(slot, IoError::new(IoErrorKind::Gone), "writes that passed over its slot");
+            self.fail_drive(
+                slot,
+                IoError::new(IoErrorKind::Gone),
+                "writes that passed over its slot",
+            );
         }
         Ok(before)
     }
@@ -152,7 +161,9 @@ impl Drives {
     }
 
     fn check_slot(&self, slot: DriveIndex) -> Result<&Slot, String> {
-        let none = || format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives());
+        let none = || {
+            format!("'{}' has {} slots, and no slot {slot}", self.name(), self.geometry().drives())
+        };
         self.members.slot(slot).ok_or_else(none)
     }
 }

@@ -56,7 +56,10 @@ pub struct Drives {
 }
 
 impl Drives {
-    pub(crate) fn attach(shard: &Resources, attachment: &Attachment) -> platform::Result<Rc<Drives>> {
+    pub(crate) fn attach(
+        shard: &Resources,
+        attachment: &Attachment,
+    ) -> platform::Result<Rc<Drives>> {
         let members = Members::attach(shard.env(), attachment)?;
         let spec = attachment.spec.clone();
         let sources = attachment.sources.iter().chain(&attachment.replacements).flatten();
@@ -146,7 +149,8 @@ impl Drives {
         }
         let cell_starts = ByteOffset(offset.0 - located.within.0);
         let mut cells = self.map(located.stripe).cells();
-        let (_, role) = cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_starts)?;
+        let (_, role) =
+            cells.find(|(cell, _)| cell.drive == drive && cell.offset == cell_starts)?;
         Some(Located { role, ..located })
     }
 
@@ -201,9 +205,10 @@ impl Drives {
             being_filled.into_iter().find(|region| !self.stale_regions(*slot).contains(*region))
         };
         match self.geometry().drives().indexes().find_map(|slot| Some((slot, current(&slot)?))) {
-            Some((slot, region)) => {
-                Err(format!("drive {} has a window in region {}, where it is current", slot.0, region.0))
-            }
+            Some((slot, region)) => Err(format!(
+                "drive {} has a window in region {}, where it is current",
+                slot.0, region.0
+            )),
             None => Ok(()),
         }
     }
@@ -211,7 +216,8 @@ impl Drives {
     pub(crate) fn set_policy(&self, policy: FaultPolicy) {
         self.policy.set(policy);
         for drive in self.geometry().drives().indexes() {
-            let replacement = self.members.replacement(drive).map(|replacement| replacement.member.clone());
+            let replacement =
+                self.members.replacement(drive).map(|replacement| replacement.member.clone());
             for member in self.members.get(drive).into_iter().chain(replacement) {
                 member.set_limits(&policy.limits);
             }
@@ -288,7 +294,8 @@ impl Drives {
     /// further check.
     pub(crate) fn is_well(&self, region: RegionIndex) -> bool {
         let place = || self.regions.place_of(region);
-        self.all_well.get() || self.health.failing().is_empty() && self.state().is_well_in(region, place)
+        self.all_well.get()
+            || self.health.failing().is_empty() && self.state().is_well_in(region, place)
     }
 
     /// Whether a stripe is known to be initialised. A stripe of another shard may be initialised

@@ -80,7 +80,8 @@ impl Drives {
             return self.geometry().survives_set(&moved);
         }
         let taken = |write: &&plan::Write| !missed.contains(write.drive);
-        let has_copy = |strip| plan.writes().iter().filter(taken).any(|write| strip_of(write.role) == strip);
+        let has_copy =
+            |strip| plan.writes().iter().filter(taken).any(|write| strip_of(write.role) == strip);
         let mut lacking = plan
             .writes()
             .iter()
@@ -90,15 +91,22 @@ impl Drives {
         }
         let home = self.geometry().stripe_map(plan.stripe());
         let map = health.relocated.map_or(home, |slot| home.relocated(slot));
-        let lost = map.cells().filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
+        let lost = map
+            .cells()
+            .filter(|(cell, role)| out.contains(cell.drive) && strip_of(*role).is_some());
         let lost = lost.count();
         // Redundancy covers only the columns in which it was written.
         lacking.all(|lacking| {
             let columns = ByteRange::new(ByteOffset(lacking.within.0), lacking.len);
             let follows = |role: &Role| {
                 let its = |write: &&plan::Write| write.role == *role;
-                let of = |write: &plan::Write| ByteRange::new(ByteOffset(write.within.0), write.len);
-                plan.writes().iter().filter(taken).filter(its).any(|write| of(write).contains(columns))
+                let of =
+                    |write: &plan::Write| ByteRange::new(ByteOffset(write.within.0), write.len);
+                plan.writes()
+                    .iter()
+                    .filter(taken)
+                    .filter(its)
+                    .any(|write| of(write).contains(columns))
             };
             lost <= [Role::P, Role::Q].iter().filter(|role| follows(role)).count()
         })
@@ -118,8 +126,16 @@ impl Drives {
     }
 
     /// Takes a drive out of use here and reports it to the controller, once.
-    pub(crate) fn fail_drive(self: &Rc<Self>, drive: DriveIndex, error: IoError, operation: &'static str) {
-        debug_assert!(!error.spares_drive() || operation == "flush", "{operation} of a sound drive: {error}");
+    pub(crate) fn fail_drive(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        error: IoError,
+        operation: &'static str,
+    ) {
+        debug_assert!(
+            !error.spares_drive() || operation == "flush",
+            "{operation} of a sound drive: {error}"
+        );
         if self.health.fail(drive, &self.state().in_service()) {
             self.shard.env().trace("drive failed", u64::from(drive.0), error.kind as u64);
             self.look_at_health();
@@ -177,7 +193,8 @@ impl Drives {
             replacement.failed.set(Some(error));
             let (volume, replacement) = (self.clone(), replacement.clone());
             self.shard.env().spawn("report a failed replacement", async move {
-                let kind = ReportKind::ReplacementFailed { drive, number: replacement.number, error };
+                let kind =
+                    ReportKind::ReplacementFailed { drive, number: replacement.number, error };
                 let result = volume.shard.report(volume.spec.id, kind).await;
                 replacement.settled.set(Some(result));
                 volume.members.changed().notify(volume.shard.env());

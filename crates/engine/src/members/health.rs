@@ -85,7 +85,13 @@ impl Health {
     }
 
     /// The controller could not make the failure of `drive` durable.
-    pub(crate) fn refused(&self, env: &Env, drive: DriveIndex, error: IoError, operation: &'static str) {
+    pub(crate) fn refused(
+        &self,
+        env: &Env,
+        drive: DriveIndex,
+        error: IoError,
+        operation: &'static str,
+    ) {
         self.reporting.set(self.reporting.get().without(drive));
         if self.failing.get().contains(drive) {
             self.refused.borrow_mut().push(Refused { drive, at: env.now(), error, operation });
@@ -94,7 +100,11 @@ impl Health {
     }
 
     /// The report to repeat: one that the controller refused some time ago.
-    pub(crate) fn ask_again(&self, env: &Env, drive: DriveIndex) -> Option<(IoError, &'static str)> {
+    pub(crate) fn ask_again(
+        &self,
+        env: &Env,
+        drive: DriveIndex,
+    ) -> Option<(IoError, &'static str)> {
         let now = env.now();
         let mut refused = self.refused.borrow_mut();
         let old = refused.iter().position(|r| r.drive == drive && r.at + ASK_AGAIN_AFTER <= now)?;

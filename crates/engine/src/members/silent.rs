@@ -36,7 +36,9 @@ pub(crate) struct Watch {
 
 impl Overseer for Watch {
     fn changed(&self) {
-        let (Some(drives), Some(member)) = (self.drives.upgrade(), self.member.upgrade()) else { return };
+        let (Some(drives), Some(member)) = (self.drives.upgrade(), self.member.upgrade()) else {
+            return;
+        };
         if drives.members.is_in_slot(self.slot, &member) {
             drives.members.set_late(self.slot, member.is_late());
         }
@@ -61,7 +63,8 @@ impl Drives {
         let Some(of) = self.members.slot(slot) else { return };
         let watch = self.members.get(slot).map(|member| {
             let (drives, watched) = (Rc::downgrade(self), Rc::downgrade(&member));
-            let watch = Rc::new(Watch { drives, slot, member: watched, is_asking: Cell::new(false) });
+            let watch =
+                Rc::new(Watch { drives, slot, member: watched, is_asking: Cell::new(false) });
             let overseer: Weak<dyn Overseer> = Rc::downgrade(&(watch.clone() as Rc<dyn Overseer>));
             member.watch(overseer);
             watch
@@ -84,7 +87,8 @@ impl Drives {
                 && !self.health.failing().contains(slot);
             let is_left = !is_used || self.closing.get() || self.shard.is_stopping();
             let may_go = is_left
-                || self.may_lose(slot) && self.may_go_on_without(slot, swaps, member.exceeded()).await;
+                || self.may_lose(slot)
+                    && self.may_go_on_without(slot, swaps, member.exceeded()).await;
             if may_go {
                 self.shard.env().trace("drive given up", u64::from(slot.0), 0);
                 member.give_up();
@@ -96,7 +100,12 @@ impl Drives {
     }
 
     /// Whether the controller decides that no request waits for a drive any longer.
-    async fn may_go_on_without(&self, drive: DriveIndex, swaps: u64, exceeded: Option<Exceeded>) -> bool {
+    async fn may_go_on_without(
+        &self,
+        drive: DriveIndex,
+        swaps: u64,
+        exceeded: Option<Exceeded>,
+    ) -> bool {
         let report = ReportKind::DriveSilent { drive, swaps, exceeded };
         self.shard.report(self.spec.id, report).await.is_ok()
     }

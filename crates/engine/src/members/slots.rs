@@ -105,8 +105,9 @@ impl Members {
     }
 
     fn look_whether_any_rotates(&self) {
-        let rotates =
-            |slot: &Slot| slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational);
+        let rotates = |slot: &Slot| {
+            slot.member.borrow().as_ref().is_some_and(|member| member.info().rotational)
+        };
         self.rotate.set(self.slots.iter().any(rotates));
     }
 
@@ -128,14 +129,18 @@ impl Members {
     pub(crate) fn at(&self, seat: Seat) -> Option<Rc<Member>> {
         match seat {
             Seat::Slot(drive) => self.get(drive),
-            Seat::Replacement(drive) => self.replacement(drive).map(|replacement| replacement.member.clone()),
+            Seat::Replacement(drive) => {
+                self.replacement(drive).map(|replacement| replacement.member.clone())
+            }
         }
     }
 
     /// Whether a drive is the one in the slot now.
     pub(crate) fn is_in_slot(&self, drive: DriveIndex, member: &Rc<Member>) -> bool {
         let slot = self.slot(drive);
-        slot.is_some_and(|slot| slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member)))
+        slot.is_some_and(|slot| {
+            slot.member.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, member))
+        })
     }
 
     /// Whether a drive that is or was being filled for a slot can take it, or has it.
@@ -183,7 +188,8 @@ impl Members {
     ) -> bool {
         self.slot(drive).is_some_and(|slot| {
             slot.windows.borrow().iter().any(|window| {
-                window.region == region && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
+                window.region == region
+                    && (stripe.0 < window.below || window.ahead.contains(&stripe.0))
             })
         })
     }
@@ -212,10 +218,17 @@ impl Members {
 
     /// A stripe is current on a drive now; the caller holds it exclusively. `false`: the region is
     /// no longer being made current, since the drive was swapped or failed.
-    pub(crate) fn stripe_current(&self, drive: DriveIndex, region: RegionIndex, stripe: StripeIndex) -> bool {
+    pub(crate) fn stripe_current(
+        &self,
+        drive: DriveIndex,
+        region: RegionIndex,
+        stripe: StripeIndex,
+    ) -> bool {
         let Some(slot) = self.slot(drive) else { return false };
         let mut windows = slot.windows.borrow_mut();
-        let Some(window) = windows.iter_mut().find(|window| window.region == region) else { return false };
+        let Some(window) = windows.iter_mut().find(|window| window.region == region) else {
+            return false;
+        };
         window.ahead.push(stripe.0);
         while let Some(next) = window.ahead.iter().position(|ahead| *ahead == window.below) {
             window.ahead.swap_remove(next);
@@ -248,7 +261,8 @@ impl Members {
         drive: DriveIndex,
         replacement: Option<Rc<Replacement>>,
     ) -> Option<Rc<Replacement>> {
-        self.slot(drive).and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement))
+        self.slot(drive)
+            .and_then(|slot| std::mem::replace(&mut *slot.replacement.borrow_mut(), replacement))
     }
 }
 
@@ -264,7 +278,12 @@ impl Slot {
         let number = self.replacements.get() + 1;
         self.replacements.set(number);
         let member = attach(env, source, limits)?;
-        Ok(Rc::new(Replacement { member, number, failed: Cell::new(None), settled: Cell::new(None) }))
+        Ok(Rc::new(Replacement {
+            member,
+            number,
+            failed: Cell::new(None),
+            settled: Cell::new(None),
+        }))
     }
 
     /// Operations that the drive has not returned; the maximum if there is no drive.

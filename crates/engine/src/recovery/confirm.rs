@@ -67,12 +67,12 @@ impl Recovery {
     /// blocks are punctured, and count as zeros. So the other blocks of their columns keep their
     /// content. The caller holds the columns exclusively.
     ///
-    /// The refused blocks are excluded, and until the old content is put back, parity includes the new content.
-    /// The write's journal record is held until all of them are put back: after a crash, the replay punctures
-    /// the blocks that are refused again. Then the record is revoked: its replay would
-    /// overwrite the old content again.
-    /// Putting back has no record of its own: the ring may be full of held records.
-    /// A block is listed as punctured only after parity has been computed with zeros for it.
+    /// The refused blocks are excluded, and until the old content is put back, parity includes the
+    /// new content. The write's journal record is held until all of them are put back: after a
+    /// crash, the replay punctures the blocks that are refused again. Then the record is revoked:
+    /// its replay would overwrite the old content again. Putting back has no record of its own: the
+    /// ring may be full of held records. A block is listed as punctured only after parity has been
+    /// computed with zeros for it.
     ///
     /// # Errors
     /// When a block cannot be listed, or the record cannot be revoked. Then these blocks, and those
@@ -110,9 +110,12 @@ impl Recovery {
         for told in unkept {
             let (drive, range) = (told.drive, told.range);
             let Some(located) = self.locate(drive, range.start) else { continue };
-            let (Role::Data { index, .. }, Ok(member)) = (located.role, self.member(drive)) else { continue };
-            let outcome =
-                member.read(self.raw(range.start), smallvec![platform::Buf::unpooled(range.len)]).await;
+            let (Role::Data { index, .. }, Ok(member)) = (located.role, self.member(drive)) else {
+                continue;
+            };
+            let outcome = member
+                .read(self.raw(range.start), smallvec![platform::Buf::unpooled(range.len)])
+                .await;
             let held = match outcome.result {
                 Ok(_) => outcome.buffers.into_iter().next(),
                 Err(error) if error.is_of_blocks() || is_gone(&error) => None,
@@ -124,8 +127,10 @@ impl Recovery {
             let start = self.geometry().strip().bytes().0 * u64::from(index.0) + located.within.0;
             let request = Request::Write { range: ByteRange::new(ByteOffset(start), range.len) };
             let host = Host::Payload(old.into(), Durability::Durable);
-            let mut trouble = Trouble { told: Some(told), record: record.take(), ..Trouble::default() };
-            let (ended, _) = self.attempt(stripe, request, host, &mut trouble, &Attempt::HELD).await;
+            let mut trouble =
+                Trouble { told: Some(told), record: record.take(), ..Trouble::default() };
+            let (ended, _) =
+                self.attempt(stripe, request, host, &mut trouble, &Attempt::HELD).await;
             *record = trouble.record;
             match ended {
                 Ended::Done { skipped, .. } => self.recorded(&skipped).await?,
@@ -146,7 +151,8 @@ impl Recovery {
         let Some(located) = self.geometry().locate(home, range.start) else { return Places::new() };
         let Role::Data { index: wanted, .. } = located.role else { return Places::new() };
         let cells = self.map(stripe).cells();
-        let copies = cells.filter(|(_, role)| matches!(role, Role::Data { index, .. } if *index == wanted));
+        let copies =
+            cells.filter(|(_, role)| matches!(role, Role::Data { index, .. } if *index == wanted));
         copies
             .map(|(cell, _)| (cell.drive, ByteRange::new(cell.offset + located.within, range.len)))
             .collect()
@@ -165,7 +171,8 @@ impl Recovery {
         let Role::Data { index, .. } = located.role else { return true };
         let columns = ByteRange::new(ByteOffset(located.within.0), range.len);
         let is_beside = |(drive, range): &&(DriveIndex, ByteRange)| {
-            let within = self.locate(*drive, range.start).map(|located| ByteOffset(located.within.0));
+            let within =
+                self.locate(*drive, range.start).map(|located| ByteOffset(located.within.0));
             within.is_some_and(|start| ByteRange::new(start, range.len).overlaps(columns))
         };
         let unbelieved = not_kept.iter().filter(is_beside).map(|(drive, _)| *drive).collect();

@@ -82,15 +82,18 @@ impl Recovery {
         let map = self.map(stripe);
         let drive_of = |parity: u16| map.parity_cell(ParityIndex(parity)).map(|cell| cell.drive);
         let (p, q) = (drive_of(0), drive_of(1));
-        let is_in =
-            |set: &DriveSet, drive: Option<DriveIndex>| drive.is_some_and(|drive| set.contains(drive));
+        let is_in = |set: &DriveSet, drive: Option<DriveIndex>| {
+            drive.is_some_and(|drive| set.contains(drive))
+        };
         let missing = self.state().missing_by_force(&self.regions, stripe, &health.readable);
         match (missing, q) {
             (None, _) => Settling::Unknown,
             (Some(0), _) if is_in(&health.writable, p) || is_in(&health.writable, q) => {
                 Settling::Renew(DriveSet::EMPTY)
             }
-            (Some(1), Some(drive)) if is_in(&health.readable, p) && health.writable.contains(drive) => {
+            (Some(1), Some(drive))
+                if is_in(&health.readable, p) && health.writable.contains(drive) =>
+            {
                 Settling::Renew(DriveSet::EMPTY.with(drive))
             }
             (Some(_), _) => Settling::Nothing,
@@ -102,7 +105,10 @@ impl Recovery {
     ///
     /// # Errors
     /// When it cannot be settled: it stays unchanged.
-    pub(crate) async fn settle_by_word(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
+    pub(crate) async fn settle_by_word(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+    ) -> Result<DriveSet, IoError> {
         if !self.is_doubtful(stripe) {
             return Ok(DriveSet::EMPTY);
         }
@@ -112,7 +118,8 @@ impl Recovery {
             match self.settling(stripe) {
                 Settling::Nothing => {}
                 Settling::Renew(unbelieved) => {
-                    let renewed = self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?;
+                    let renewed =
+                        self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?;
                     skipped = skipped.union(&renewed);
                 }
                 // The redundancy of excluded blocks is not trustworthy here: these are lost.
@@ -145,7 +152,10 @@ impl Recovery {
     ///
     /// # Errors
     /// When it cannot be computed or written.
-    async fn count_punctured_as_zeros(self: &Rc<Self>, stripe: StripeIndex) -> Result<DriveSet, IoError> {
+    async fn count_punctured_as_zeros(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+    ) -> Result<DriveSet, IoError> {
         let mut skipped = DriveSet::EMPTY;
         if self.geometry().parity_strips() == 0 {
             return Ok(skipped);
@@ -164,16 +174,21 @@ impl Recovery {
             // Listed at its home, wherever it is now.
             let home = self.geometry().stripe_map(stripe).data_cell(index, CopyIndex(0));
             let all = ByteRange::new(home.offset, strip);
-            let punctured: Vec<ByteRange> = self.state().punctured_within(home.drive, all).collect();
+            let punctured: Vec<ByteRange> =
+                self.state().punctured_within(home.drive, all).collect();
             for place in punctured {
                 let start = strip.0 * u64::from(index.0) + (place.start - home.offset).0;
-                let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), place.len) };
+                let request =
+                    Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), place.len) };
                 let host = Host::Payload(Slice::zero(place.len).into(), Durability::Durable);
-                let (ended, _) =
-                    self.attempt(stripe, request, host, &mut Trouble::default(), &Attempt::HELD).await;
+                let (ended, _) = self
+                    .attempt(stripe, request, host, &mut Trouble::default(), &Attempt::HELD)
+                    .await;
                 match ended {
                     Ended::Done { skipped: of_this, .. } => skipped = skipped.union(&of_this),
-                    Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
+                    Ended::Lost | Ended::NeedsLock => {
+                        return Err(IoError::new(IoErrorKind::Medium));
+                    }
                     Ended::Failed(error) => return Err(error),
                 }
             }

@@ -67,7 +67,9 @@ impl Recovery {
             })
         };
         let home = self.geometry().stripe_map(stripe);
-        for index in (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index)) {
+        for index in
+            (0..self.geometry().data_strips()).map(DataIndex).filter(|index| !in_reach(*index))
+        {
             // Listed at its home, wherever it is now.
             let cell = home.data_cell(index, CopyIndex(0));
             let place = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
@@ -116,19 +118,25 @@ impl Recovery {
         for _ in 0..self.geometry().drives().0 {
             let mut trouble = Trouble::default();
             let (ended, _) = self.attempt(stripe, request, Host::None, &mut trouble, &how).await;
-            if matches!(ended, Ended::Done { .. }) || trouble.is_empty() || trouble.unread.is_some() {
+            if matches!(ended, Ended::Done { .. }) || trouble.is_empty() || trouble.unread.is_some()
+            {
                 return self.settled_as(stripe, columns, filled, (ended, how)).await;
             }
             for (drive, place) in trouble.places {
                 self.give_up_place(drive, place).await?;
             }
         }
-        let (ended, _) = self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
+        let (ended, _) =
+            self.attempt(stripe, request, Host::None, &mut Trouble::default(), &how).await;
         self.settled_as(stripe, columns, filled, (ended, how)).await
     }
 
     /// A place in a column with lost blocks is unreadable: it is listed, and counts as zeros.
-    async fn give_up_place(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
+    async fn give_up_place(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        place: ByteRange,
+    ) -> Result<(), IoError> {
         if let Some((home, named)) = self.home_of(drive, place) {
             for sector in self.sectors_of(named) {
                 self.list_lost(home, sector).await?;
@@ -148,14 +156,20 @@ impl Recovery {
             Ended::Done { skipped, .. } => self.recorded(&skipped).await,
             // As many strips are absent as there is parity: parity gives the listed content for
             // them.
-            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) if self.is_determined(stripe, filled) => Ok(()),
-            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => match self.absent_strip(stripe, filled) {
-                Some(absent) => self.settle_absent(stripe, columns, absent, how).await,
-                None => {
-                    self.distrust(stripe).await;
-                    Ok(())
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_)
+                if self.is_determined(stripe, filled) =>
+            {
+                Ok(())
+            }
+            Ended::Lost | Ended::NeedsLock | Ended::Failed(_) => {
+                match self.absent_strip(stripe, filled) {
+                    Some(absent) => self.settle_absent(stripe, columns, absent, how).await,
+                    None => {
+                        self.distrust(stripe).await;
+                        Ok(())
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -169,7 +183,8 @@ impl Recovery {
         how: Attempt,
     ) -> Result<(), IoError> {
         let start = self.geometry().strip().bytes().0 * u64::from(absent.0) + columns.start.0;
-        let request = Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
+        let request =
+            Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), columns.len) };
         let host = Host::Payload(Slice::zero(columns.len).into(), Durability::Durable);
         let (ended, _) = self.attempt(stripe, request, host, &mut Trouble::default(), &how).await;
         match ended {
@@ -270,10 +285,15 @@ impl Recovery {
     ///
     /// # Errors
     /// When the drive is gone, or the exclusion cannot be listed.
-    async fn fill_with_zeroes(self: &Rc<Self>, drive: DriveIndex, place: ByteRange) -> Result<(), IoError> {
+    async fn fill_with_zeroes(
+        self: &Rc<Self>,
+        drive: DriveIndex,
+        place: ByteRange,
+    ) -> Result<(), IoError> {
         let raw = ByteRange::new(self.raw(place.start), place.len);
-        let start =
-            |member: &Rc<Member>| DriveOp::zeroes(member.write_zeroes(raw, false, Durability::Durable));
+        let start = |member: &Rc<Member>| {
+            DriveOp::zeroes(member.write_zeroes(raw, false, Durability::Durable))
+        };
         let member = self.member(drive);
         let mut ops = DriveOps::default();
         ops.ask(self, drive, start);
@@ -290,13 +310,16 @@ impl Recovery {
                     Err(error) if !is_gone(&error) => return Ok(()),
                     unkept => unkept?,
                 };
-                let unkept = unkept.iter().map(|run| run.intersection(place)).filter(|run| !run.is_empty());
+                let unkept =
+                    unkept.iter().map(|run| run.intersection(place)).filter(|run| !run.is_empty());
                 self.exclude(drive, &member, unkept.collect()).await
             }
             Err(error) => {
                 self.not_repaired(drive, error);
                 match member {
-                    Ok(member) if error.is_refusal() => self.exclude(drive, &member, vec![place]).await,
+                    Ok(member) if error.is_refusal() => {
+                        self.exclude(drive, &member, vec![place]).await
+                    }
                     _ => Err(error),
                 }
             }
@@ -310,14 +333,22 @@ impl Recovery {
     pub(crate) async fn healed_by_host(self: &Rc<Self>, healed: &Places) -> Result<(), IoError> {
         for (drive, range) in healed {
             self.apply(&volume_state::Change::Rewritten { slot: *drive, ranges: vec![*range] });
-            let kind = ReportKind::PuncturedBlocks { drive: *drive, ranges: vec![*range], punctured: false };
+            let kind = ReportKind::PuncturedBlocks {
+                drive: *drive,
+                ranges: vec![*range],
+                punctured: false,
+            };
             self.shard.report(self.spec.id, kind).await?;
         }
         Ok(())
     }
 
     /// The sectors of some columns of a stripe in which blocks are punctured.
-    pub(super) fn punctured_columns(&self, stripe: StripeIndex, columns: ByteRange) -> Vec<ByteRange> {
+    pub(super) fn punctured_columns(
+        &self,
+        stripe: StripeIndex,
+        columns: ByteRange,
+    ) -> Vec<ByteRange> {
         let home = self.geometry().stripe_map(stripe);
         let state = self.state();
         let is_punctured = |sector: &ByteRange| {

@@ -172,7 +172,8 @@ impl Recovery {
     ) -> Result<Recovered, IoError> {
         let sector = self.spec.sector.bytes();
         let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
-        let mut all = Recovered { skipped: DriveSet::EMPTY, around: Places::new(), given_up: Vec::new() };
+        let mut all =
+            Recovered { skipped: DriveSet::EMPTY, around: Places::new(), given_up: Vec::new() };
         let mut rest = vec![strip];
         while let Some(columns) = rest.pop() {
             let asked = if columns == strip { plan::WHOLE_STRIP } else { columns };
@@ -203,7 +204,9 @@ impl Recovery {
         range: ByteRange,
     ) -> Result<(), IoError> {
         let host = Host::Payload(Slice::zero(range.len).into(), Durability::Cached);
-        self.recover(stripe, Request::WriteZeroes { range }, host, &Attempt::HELD, &WRITE).await.map(drop)
+        self.recover(stripe, Request::WriteZeroes { range }, host, &Attempt::HELD, &WRITE)
+            .await
+            .map(drop)
     }
 
     /// The lost blocks that are about to be rewritten. Their removal from the list becomes durable
@@ -214,11 +217,14 @@ impl Recovery {
             return Places::new();
         }
         let ranges: &[ByteRange] = match &request {
-            Request::Write { range } | Request::WriteZeroes { range } => std::slice::from_ref(range),
+            Request::Write { range } | Request::WriteZeroes { range } => {
+                std::slice::from_ref(range)
+            }
             Request::WriteExtents { extents, .. } => extents,
             _ => &[],
         };
-        let rewritten: Places = ranges.iter().flat_map(|range| self.lost_within(stripe, *range)).collect();
+        let rewritten: Places =
+            ranges.iter().flat_map(|range| self.lost_within(stripe, *range)).collect();
         if let (false, Host::Payload(_, durability)) = (rewritten.is_empty(), host) {
             *durability = Durability::Durable;
         }
@@ -227,7 +233,11 @@ impl Recovery {
 
     /// Records what a write requires before its acknowledgement: the lost blocks that it wrote,
     /// and, by rule (a) of `ARCHITECTURE.md`, the failed drives that it skipped.
-    async fn record_write(self: &Rc<Self>, rewritten: &Places, skipped: &DriveSet) -> Result<(), IoError> {
+    async fn record_write(
+        self: &Rc<Self>,
+        rewritten: &Places,
+        skipped: &DriveSet,
+    ) -> Result<(), IoError> {
         if !rewritten.is_empty() {
             self.healed_by_host(rewritten).await?;
         }

@@ -41,7 +41,9 @@ impl Recovery {
             self.attempt(stripe, request, Host::Buffer(buf), &mut trouble, &Attempt::FREE).await;
         let mut places = trouble.places;
         let (result, buf) = match (ended, host) {
-            (Ended::Done { .. }, Host::Buffer(buf)) => (self.still_there(stripe, within), Some(buf)),
+            (Ended::Done { .. }, Host::Buffer(buf)) => {
+                (self.still_there(stripe, within), Some(buf))
+            }
             (Ended::Failed(error), host) => (Err(error), host.into_buffer()),
             (_, Host::Buffer(buf)) => {
                 let _guard = self.lock(stripe, Mode::Shared, within).await;
@@ -77,7 +79,13 @@ impl Recovery {
             let mut trouble = Trouble::default();
             let request = self.read_request(stripe, range);
             let (ended, host) = self
-                .attempt(stripe, request, Host::Buffer(buf), &mut trouble, &Attempt::HELD.with(patience))
+                .attempt(
+                    stripe,
+                    request,
+                    Host::Buffer(buf),
+                    &mut trouble,
+                    &Attempt::HELD.with(patience),
+                )
                 .await;
             let room = PLACES_REMEMBERED.saturating_sub(places.len());
             places.extend(trouble.places.into_iter().take(room));
@@ -89,7 +97,9 @@ impl Recovery {
             match (ended, smaller) {
                 (Ended::Done { .. }, _) => result = self.still_there(stripe, range),
                 // It was never written: its content on the drive does not matter.
-                (Ended::Lost, _) if self.is_in_one_strip(range) && never_written() => buf.bytes_mut().fill(0),
+                (Ended::Lost, _) if self.is_in_one_strip(range) && never_written() => {
+                    buf.bytes_mut().fill(0)
+                }
                 (Ended::Failed(error), _) => result = Err(error),
                 (Ended::Lost | Ended::NeedsLock, Some((first, second))) => {
                     let second_buf = buf.split_off(first.len);
@@ -97,7 +107,9 @@ impl Recovery {
                     rest.push((first, buf));
                     continue;
                 }
-                (Ended::Lost | Ended::NeedsLock, None) => result = Err(IoError::new(IoErrorKind::Medium)),
+                (Ended::Lost | Ended::NeedsLock, None) => {
+                    result = Err(IoError::new(IoErrorKind::Medium))
+                }
             }
             done.push(buf);
         }
@@ -116,8 +128,9 @@ impl Recovery {
             true => next_strip,
             false => (range.start + ByteCount(range.len.0 / 2)).align_up(unit),
         };
-        (range.start < middle && middle < range.end())
-            .then(|| (ByteRange::from_to(range.start, middle), ByteRange::from_to(middle, range.end())))
+        (range.start < middle && middle < range.end()).then(|| {
+            (ByteRange::from_to(range.start, middle), ByteRange::from_to(middle, range.end()))
+        })
     }
 
     fn is_in_one_strip(&self, range: ByteRange) -> bool {
@@ -149,7 +162,9 @@ impl Recovery {
             return lost;
         }
         for (drive, range) in self.homes(stripe, within) {
-            lost.extend(self.state().punctured_within(drive, range).map(|punctured| (drive, punctured)));
+            lost.extend(
+                self.state().punctured_within(drive, range).map(|punctured| (drive, punctured)),
+            );
         }
         lost
     }

@@ -75,9 +75,14 @@ impl Recovery {
             if let Ok(_user) = volume.enter() {
                 let _closed = volume.close_beside().await;
                 let key = volume.lock_key(stripe);
-                let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
+                let _guard =
+                    volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
                 if let Err(error) = volume.mend(stripe, &places, Mend::Look).await {
-                    tracing::debug!(volume = %volume.name(), stripe = stripe.0, "not repaired: {error}");
+                    tracing::debug!(
+                        volume = %volume.name(),
+                        stripe = stripe.0,
+                        "not repaired: {error}"
+                    );
                 }
             }
             volume.repairing.borrow_mut().remove(&stripe);
@@ -112,7 +117,9 @@ impl Recovery {
                 // of their columns.
                 let zeros = self.zeros_within(drive, run);
                 let mut at = run.start;
-                for zero in zeros.iter().copied().chain([ByteRange::new(run.end(), ByteCount::ZERO)]) {
+                for zero in
+                    zeros.iter().copied().chain([ByteRange::new(run.end(), ByteCount::ZERO)])
+                {
                     let before = ByteRange::from_to(at, zero.start);
                     at = zero.end();
                     if !before.is_empty() {
@@ -136,7 +143,8 @@ impl Recovery {
 
     pub(super) fn sectors_of(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + use<> {
         let sector = self.spec.sector.bytes();
-        (0..range.len.0 / sector.0).map(move |nth| ByteRange::new(range.start + sector * nth, sector))
+        (0..range.len.0 / sector.0)
+            .map(move |nth| ByteRange::new(range.start + sector * nth, sector))
     }
 
     /// The unreadable sectors of a drive in a range, extended to its write units.
@@ -187,7 +195,8 @@ impl Recovery {
         if self.state().is_excluded(drive, range) {
             return Ok(false);
         }
-        let _scratch = self.shard.reserve_scratch(platform::BufferPool::block_size(range.len)).await;
+        let _scratch =
+            self.shard.reserve_scratch(platform::BufferPool::block_size(range.len)).await;
         let buf = self.take_scratch(range.len, false);
         match member.read(self.raw(range.start), SmallVec::from_iter([buf])).await.result {
             Ok(_) => Ok(true),
@@ -254,7 +263,8 @@ impl Recovery {
         let Ok(unreadable) = self.probe(drive, member, range).await else { return Ok(()) };
         let sectors = unreadable.iter().flat_map(|run| self.sectors_of(run.intersection(range)));
         let is_punctured = |sector: &ByteRange| {
-            self.home_of(drive, *sector).is_some_and(|(home, named)| self.state().is_punctured(home, named))
+            self.home_of(drive, *sector)
+                .is_some_and(|(home, named)| self.state().is_punctured(home, named))
         };
         let sectors: Vec<ByteRange> = sectors.filter(|sector| !is_punctured(sector)).collect();
         self.exclude(drive, member, sectors).await
@@ -289,7 +299,9 @@ impl Recovery {
                 Err(_) => Repaired::NotNow,
             },
             Ended::Lost | Ended::NeedsLock => Repaired::Lost,
-            Ended::Failed(error) if trouble.unread.is_some() || error.spares_drive() => Repaired::NotNow,
+            Ended::Failed(error) if trouble.unread.is_some() || error.spares_drive() => {
+                Repaired::NotNow
+            }
             Ended::Failed(error) => Repaired::Refused(error),
         }
     }
@@ -323,7 +335,9 @@ impl Recovery {
         let skipped = self.settle_by_word(stripe).await?.minus(filling);
         match filling.is_empty() {
             true => Ok(skipped),
-            false => Ok(skipped.union(&self.bring_together(stripe, filling, &DriveSet::EMPTY).await?)),
+            false => {
+                Ok(skipped.union(&self.bring_together(stripe, filling, &DriveSet::EMPTY).await?))
+            }
         }
     }
 

@@ -50,7 +50,8 @@ impl CellRun {
     /// A write in blocks with these numbers, in ascending order.
     pub(super) fn new(volume: u32, sequence: u64, range: ByteRange, slots: &[u32]) -> CellRun {
         let lens = CellRange::parts(volume, range).map(|part| part.len);
-        let cells = slots.iter().zip(lens).map(|(slot, len)| RunCell { slot: *slot, left: Cell::new(len) });
+        let cells =
+            slots.iter().zip(lens).map(|(slot, len)| RunCell { slot: *slot, left: Cell::new(len) });
         CellRun { volume, sequence, range, cells: cells.collect(), pieces: RefCell::default() }
     }
 
@@ -84,7 +85,10 @@ impl CellRun {
     fn copy_into(&self, first: u32, piece: &mut Buf, data: &Slice) {
         if !piece.is_hollow() {
             let at = self.start_of(first);
-            let part = ByteRange::from_to(at.max(self.range.start), (at + piece.len()).min(self.range.end()));
+            let part = ByteRange::from_to(
+                at.max(self.range.start),
+                (at + piece.len()).min(self.range.end()),
+            );
             let within = (part.start - at).as_usize();
             let target = &mut piece.bytes_mut()[within..within + part.len.as_usize()];
             data.cut(part.start - self.range.start, part.len).copy_to(target);
@@ -100,7 +104,10 @@ impl CellRun {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = (u32, Descriptor)> {
         let parts = CellRange::parts(self.volume, self.range);
         let sequence = self.sequence;
-        self.cells.iter().zip(parts).map(move |(cell, bytes)| (cell.slot, Descriptor { sequence, bytes }))
+        self.cells
+            .iter()
+            .zip(parts)
+            .map(move |(cell, bytes)| (cell.slot, Descriptor { sequence, bytes }))
     }
 
     /// The index of a block in the run.
@@ -247,7 +254,10 @@ mod tests {
             let run = run([3, 4, 5, 6, 7], apart);
             assert_eq!(run.slices(run.range).len(), pieces, "{apart:?}");
             let all = bytes(&run, 6144, 18_432);
-            assert!(all.iter().enumerate().all(|(at, byte)| *byte == (at / 512) as u8), "{apart:?}");
+            assert!(
+                all.iter().enumerate().all(|(at, byte)| *byte == (at / 512) as u8),
+                "{apart:?}"
+            );
             assert_eq!(bytes(&run, 8192 + 512, 4096)[..], all[2560..2560 + 4096]);
         }
     }
@@ -290,7 +300,8 @@ mod tests {
             assert_eq!(bytes(&run, start, len)[..], all[from..from + len as usize], "{start}");
         }
         assert!(
-            run.release(Places::from_iter([0, 4, 2]), |slot, memory| free.push((slot, memory))).is_empty()
+            run.release(Places::from_iter([0, 4, 2]), |slot, memory| free.push((slot, memory)))
+                .is_empty()
         );
         free.sort_unstable_by_key(|(slot, _)| *slot);
         let whole = free

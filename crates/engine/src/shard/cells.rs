@@ -237,11 +237,15 @@ impl CellRoom {
         self.count_destaged_out(volume, &before.parts);
         let contents = self.contents.borrow();
         let kept = contents.iter().filter_map(|(slot, content)| match content {
-            Content::Kept(run) if run.volume == volume => Some((slot, run.take_up(slot), run.clone())),
+            Content::Kept(run) if run.volume == volume => {
+                Some((slot, run.take_up(slot), run.clone()))
+            }
             Content::Free(_) | Content::Kept(_) | Content::Viewed => None,
         });
         let mut mine: Vec<(u32, Descriptor, Rc<CellRun>)> = kept.collect();
-        mine.sort_unstable_by_key(|(slot, descriptor, _)| (descriptor.sequence, descriptor.bytes, *slot));
+        mine.sort_unstable_by_key(|(slot, descriptor, _)| {
+            (descriptor.sequence, descriptor.bytes, *slot)
+        });
         let mut cells = self.cells.borrow_mut();
         cells.forget(volume);
         cells.found(mine.iter().map(|(slot, descriptor, _)| (*slot, *descriptor)));
@@ -293,14 +297,24 @@ impl CellRoom {
     ///
     /// # Panics
     /// When too few blocks are reserved for it.
-    pub(crate) fn store(self: &Rc<Self>, volume: u32, start: ByteOffset, data: &Slice, room: Room) -> Stored {
+    pub(crate) fn store(
+        self: &Rc<Self>,
+        volume: u32,
+        start: ByteOffset,
+        data: &Slice,
+        room: Room,
+    ) -> Stored {
         let range = ByteRange::new(start, data.len());
-        assert!(room.cells >= CellRoom::cells_for(range), "enough cells are reserved for {range:?}");
+        assert!(
+            room.cells >= CellRoom::cells_for(range),
+            "enough cells are reserved for {range:?}"
+        );
         drop(room);
         self.sequence.set(self.sequence.get() + 1);
         let sequence = self.sequence.get();
         let mut cells = self.cells.borrow_mut();
-        let mut take = |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell is reserved");
+        let mut take =
+            |bytes| cells.take(&Descriptor { sequence, bytes }).expect("a cell is reserved");
         let slots: SmallVec<[u32; 16]> = CellRange::parts(volume, range).map(&mut take).collect();
         drop(cells);
         self.parts.borrow_mut().take(volume, slots.len() as u64);
@@ -377,12 +391,16 @@ impl CellRoom {
     /// Whether one of these flushes of a volume's drives has not cleared its writes yet.
     pub(crate) fn is_any_open(&self, volume: u32, until: BegunUntil) -> bool {
         let all = self.destaged.borrow();
-        all.get(&volume).is_some_and(|destaged| destaged.open.iter().any(|number| *number <= until.latest))
+        all.get(&volume)
+            .is_some_and(|destaged| destaged.open.iter().any(|number| *number <= until.latest))
     }
 
     /// Whether a flush of a volume's drives has failed since, so that its writes remain.
     pub(crate) fn has_failed_since(&self, volume: u32, until: BegunUntil) -> bool {
-        self.destaged.borrow().get(&volume).is_some_and(|destaged| destaged.last_failed > until.failed)
+        self.destaged
+            .borrow()
+            .get(&volume)
+            .is_some_and(|destaged| destaged.last_failed > until.failed)
     }
 
     /// Whether destaged writes use so much memory that the volume's drives should be flushed.

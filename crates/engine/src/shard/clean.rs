@@ -3,7 +3,9 @@
 //! It is process memory: the drives have the same data. Dirty data is elsewhere
 //! ([`cells`](super::cells)).
 
-use ::block_cache::{Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName};
+use ::block_cache::{
+    Bytes, Clean, CleanCounters, FillName, LineName, Piece, StreamName, WriteName,
+};
 use platform::sync::Signal;
 use platform::{Buf, BufferPool, Env, Slice};
 use smallvec::SmallVec;

@@ -28,17 +28,20 @@ impl<T> Contents<T> {
         if at >= self.pages.len() {
             self.pages.resize_with(at + 1, || None);
         }
-        let page = self.pages[at].get_or_insert_with(|| std::iter::repeat_with(|| None).take(PAGE).collect());
+        let page = self.pages[at]
+            .get_or_insert_with(|| std::iter::repeat_with(|| None).take(PAGE).collect());
         page[slot as usize % PAGE].replace(content)
     }
 
     /// All of them, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let there = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_ref()?)));
+        let there =
+            self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_ref()?)));
         there.flat_map(|(at, page)| {
             let of_page = page.iter().enumerate();
-            of_page
-                .filter_map(move |(within, content)| Some(((at * PAGE + within) as u32, content.as_ref()?)))
+            of_page.filter_map(move |(within, content)| {
+                Some(((at * PAGE + within) as u32, content.as_ref()?))
+            })
         })
     }
 }
@@ -57,7 +60,8 @@ mod tests {
         assert_eq!(contents.insert(512, 7), Some(5120));
         let mut of = |slot| contents.get_mut(slot).copied();
         assert_eq!((of(512), of(4), of(1 << 20)), (Some(7), None, None));
-        let all: Vec<(u32, u32)> = contents.iter().map(|(slot, content)| (slot, *content)).collect();
+        let all: Vec<(u32, u32)> =
+            contents.iter().map(|(slot, content)| (slot, *content)).collect();
         assert_eq!(all, [(3, 30), (511, 5110), (512, 7), (70_000, 700_000), (70_001, 700_010)]);
     }
 }

@@ -75,7 +75,9 @@ impl Resources {
             self.env().spawn("watching for hosts", async move {
                 while shard.hosts().watchers.get() > 0 && !shard.is_stopping() {
                     shard.look_for_hosts(shard.index());
-                    for peer in (0..shard.count()).map(ShardIndex).filter(|peer| *peer != shard.index()) {
+                    for peer in
+                        (0..shard.count()).map(ShardIndex).filter(|peer| *peer != shard.index())
+                    {
                         shard.tell_peer(peer, ShardMessage::AskHosts { from: shard.index() });
                     }
                     shard.env().sleep(ASK_EVERY).await;

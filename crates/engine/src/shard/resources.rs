@@ -211,7 +211,11 @@ impl Resources {
     /// # Errors
     /// Returns the message if the shard does not accept it: requests that wait for its reply must
     /// fail.
-    pub(crate) fn send_to(&self, to: ShardIndex, message: ShardMessage) -> Result<(), Box<ShardMessage>> {
+    pub(crate) fn send_to(
+        &self,
+        to: ShardIndex,
+        message: ShardMessage,
+    ) -> Result<(), Box<ShardMessage>> {
         let peers = self.inner.peers.borrow();
         let sent = match peers.get(usize::from(to.0)) {
             Some(peer) => peer.send(message).map_err(|Full(message)| message),
@@ -219,7 +223,11 @@ impl Resources {
         };
         sent.map_err(|message| {
             if !self.inner.stopping.get() {
-                tracing::error!(from = self.inner.index.0, to = to.0, "a shard's mailbox is full or gone");
+                tracing::error!(
+                    from = self.inner.index.0,
+                    to = to.0,
+                    "a shard's mailbox is full or gone"
+                );
             }
             Box::new(message)
         })
@@ -259,7 +267,12 @@ impl Resources {
         self.report_with(credit, volume, kind).await
     }
 
-    async fn report_with(&self, credit: Taken, volume: VolumeId, kind: ReportKind) -> Result<(), IoError> {
+    async fn report_with(
+        &self,
+        credit: Taken,
+        volume: VolumeId,
+        kind: ReportKind,
+    ) -> Result<(), IoError> {
         let (inner, _credit) = (&self.inner, credit);
         let number = inner.next_report.get();
         inner.next_report.set(number + 1);
@@ -274,7 +287,12 @@ impl Resources {
     }
 
     /// Sends a report to the controller, if `still` is true when there is a credit for it.
-    pub(crate) async fn report_if(&self, volume: VolumeId, kind: ReportKind, still: impl Fn() -> bool) {
+    pub(crate) async fn report_if(
+        &self,
+        volume: VolumeId,
+        kind: ReportKind,
+        still: impl Fn() -> bool,
+    ) {
         let credit = self.bounded.reports_open.take(1).await;
         if still()
             && let Err(error) = self.report_with(credit, volume, kind).await
@@ -283,7 +301,11 @@ impl Resources {
         }
     }
 
-    pub(crate) async fn mark_dirty(&self, volume: VolumeId, region: RegionIndex) -> Result<(), IoError> {
+    pub(crate) async fn mark_dirty(
+        &self,
+        volume: VolumeId,
+        region: RegionIndex,
+    ) -> Result<(), IoError> {
         self.report(volume, ReportKind::MarkDirty(region.into())).await
     }
 

@@ -50,7 +50,8 @@ impl Attempt {
         moving: None,
     };
     /// The caller holds the needed locks.
-    pub(crate) const HELD: Attempt = Attempt { held: true, patience: Patience::PlanAround, ..Attempt::FREE };
+    pub(crate) const HELD: Attempt =
+        Attempt { held: true, patience: Patience::PlanAround, ..Attempt::FREE };
 
     /// The same options with another `patience`.
     pub(crate) const fn with(self, patience: Patience) -> Attempt {
@@ -142,7 +143,8 @@ impl Stripes {
             return (Ended::Done { skipped: DriveSet::EMPTY, mismatch: None }, host);
         }
         // Boxed here, the future moves once: nested futures of callers stay small.
-        let ended = Box::pin(self.attempt_by_plans(stripe, &request, &mut host, trouble, how)).await;
+        let ended =
+            Box::pin(self.attempt_by_plans(stripe, &request, &mut host, trouble, how)).await;
         if written.is_some() && !matches!(ended, Ended::Done { .. }) {
             // A partial write may leave copies that differ.
             Box::pin(self.distrust(stripe)).await;
@@ -169,7 +171,9 @@ impl Stripes {
                     (Some(error), _) => Ended::Failed(error),
                     // Unreadable blocks that block a write are reported as lost; other blocks of
                     // the write continue.
-                    (None, Ended::Failed(_)) if request.is_write() && !trouble.is_empty() => Ended::Lost,
+                    (None, Ended::Failed(_)) if request.is_write() && !trouble.is_empty() => {
+                        Ended::Lost
+                    }
                     (None, ended) => ended,
                 };
             }
@@ -227,13 +231,16 @@ impl Stripes {
         how: &Attempt,
     ) -> Result<(), Unplannable> {
         let is_hasty = !trouble.is_patient && is_hasty(request, how);
-        trouble.late = if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY };
+        trouble.late =
+            if is_hasty { trouble.late.union(&self.members.late()) } else { DriveSet::EMPTY };
         if !trouble.late.is_empty() {
             let health = self.health_for(stripe, request, trouble, how);
             // Redundancy that does not agree can neither reconstruct data nor be updated by a
             // write.
             let may_do_without = health.parity_trusted;
-            if may_do_without && plan::plan_into(plan, self.geometry(), stripe, *request, &health).is_ok() {
+            if may_do_without
+                && plan::plan_into(plan, self.geometry(), stripe, *request, &health).is_ok()
+            {
                 return Ok(());
             }
             (trouble.is_patient, trouble.late) = (true, DriveSet::EMPTY);
@@ -251,7 +258,8 @@ impl Stripes {
     ) -> plan::Health {
         let mut excluded = self.unreadable_for(stripe, request);
         trouble.told.iter().for_each(|told| excluded.remove(told.drive));
-        let unreadable = trouble.drives.union(&trouble.late).union(&how.unbelieved).union(&excluded);
+        let unreadable =
+            trouble.drives.union(&trouble.late).union(&how.unbelieved).union(&excluded);
         let mut health = self.stripe_health(stripe, &unreadable);
         if !how.filling.is_empty() {
             let filling = how.filling.intersection(&self.in_service());
@@ -273,7 +281,8 @@ impl Stripes {
     /// missing drive prevents computing it anew.
     fn note_gap(&self, plan: &Plan) {
         let (health, drives) = (plan.health(), self.geometry().drives());
-        let complete = health.readable.contains_first(drives) && health.writable.contains_first(drives);
+        let complete =
+            health.readable.contains_first(drives) && health.writable.contains_first(drives);
         if self.geometry().parity_strips() > 0 && !health.parity_trusted && !complete {
             self.count_gap();
         }
@@ -293,9 +302,9 @@ impl Stripes {
         match lost.kind {
             plan::ErrorKind::DataLost | plan::ErrorKind::NothingToCompare => Ended::Lost,
             plan::ErrorKind::NothingWritable => Ended::Failed(IoError::new(IoErrorKind::Gone)),
-            plan::ErrorKind::TooScattered | plan::ErrorKind::OutOfRange | plan::ErrorKind::UnknownRequest => {
-                Ended::Failed(IoError::new(IoErrorKind::Invalid))
-            }
+            plan::ErrorKind::TooScattered
+            | plan::ErrorKind::OutOfRange
+            | plan::ErrorKind::UnknownRequest => Ended::Failed(IoError::new(IoErrorKind::Invalid)),
         }
     }
 }

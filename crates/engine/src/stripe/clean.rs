@@ -86,7 +86,9 @@ impl Stripes {
         if !self.clean.keeps.get() {
             return;
         }
-        for (stripe, nth) in stripes.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..) {
+        for (stripe, nth) in
+            stripes.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..)
+        {
             drop(self.begin_change(stripe, self.whole_stripe()));
             self.give_way_after(nth).await;
         }

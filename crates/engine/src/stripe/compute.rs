@@ -153,7 +153,11 @@ impl Stripes {
     ///
     /// # Panics
     /// When a source of the plan is not in its memory.
-    pub(crate) async fn compute_all(self: &Rc<Self>, plan: &Plan, memory: &mut Memory) -> Option<Mismatch> {
+    pub(crate) async fn compute_all(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &mut Memory,
+    ) -> Option<Mismatch> {
         for len in plan.scratch() {
             memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
         }
@@ -209,7 +213,12 @@ impl Memory {
         self.brought.iter_mut().for_each(|brought| brought.bytes.seal());
     }
 
-    fn generate(&mut self, into: [Option<Target>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
+    fn generate(
+        &mut self,
+        into: [Option<Target>; 2],
+        terms: &[Term],
+        len: usize,
+    ) -> Result<(), IoError> {
         self.write_into(into, len, |memory, into| {
             let scattered = memory.scattered(terms, len)?;
             let sources = memory.data_strips(terms, len, &scattered)?;
@@ -248,7 +257,12 @@ impl Memory {
         })
     }
 
-    fn recover(&mut self, lost: [Option<plan::Lost>; 2], terms: &[Term], len: usize) -> Result<(), IoError> {
+    fn recover(
+        &mut self,
+        lost: [Option<plan::Lost>; 2],
+        terms: &[Term],
+        len: usize,
+    ) -> Result<(), IoError> {
         let into = lost.map(|lost| lost.map(|lost| lost.into));
         self.write_into(into, len, |memory, into| {
             let scattered = memory.scattered(terms, len)?;
@@ -301,7 +315,9 @@ impl Memory {
         let scattered = self.scattered(terms, len)?;
         let sources = self.data_strips(terms, len, &scattered)?;
         let verdict = match self.parity_strips(terms, len, &scattered)? {
-            Parity { p: Some(p), q: Some(q) } => parity::check_pq(p, q, &sources).map_err(refused)?,
+            Parity { p: Some(p), q: Some(q) } => {
+                parity::check_pq(p, q, &sources).map_err(refused)?
+            }
             Parity { p: Some(p), q: None } => parity::check_p(p, &sources).map_err(refused)?,
             Parity { p: None, q: Some(_) } => {
                 drop(sources);
@@ -356,8 +372,9 @@ impl Memory {
         len: usize,
         scattered: &'a Scattered<'_>,
     ) -> Result<Sources<'a>, IoError> {
-        let strip =
-            |term: &Term| Ok(parity::Source::new(term.exponent, self.data(term.from, len, scattered)?));
+        let strip = |term: &Term| {
+            Ok(parity::Source::new(term.exponent, self.data(term.from, len, scattered)?))
+        };
         terms.iter().filter(|term| is_data(term)).map(strip).collect()
     }
 
@@ -397,7 +414,9 @@ impl Memory {
         for term in terms {
             if let Lying::Scattered = self.lying(term.from, len)? {
                 match term.from {
-                    Source::Host { at } => scattered.add(term.from, payload.parts(at.0, len as u64)),
+                    Source::Host { at } => {
+                        scattered.add(term.from, payload.parts(at.0, len as u64))
+                    }
                     Source::Cached { role, at } => {
                         scattered.add(term.from, payload.cached_parts(role, at.0, len as u64));
                     }
@@ -415,7 +434,9 @@ impl Memory {
         };
         let mut done = 0;
         for (slice, skip, len) in payload.cached_parts(role, at.0, into.len() as u64) {
-            slice.cut(ByteCount(skip as u64), ByteCount(len as u64)).copy_to(&mut into[done..done + len]);
+            slice
+                .cut(ByteCount(skip as u64), ByteCount(len as u64))
+                .copy_to(&mut into[done..done + len]);
             done += len;
         }
         if done == into.len() { Ok(()) } else { Err(missing()) }
@@ -441,7 +462,10 @@ impl Memory {
             }
         }
         if result.is_ok() {
-            result = work(self, taken.each_mut().map(|taken| taken.as_mut().map(|taken| taken.bytes(len))));
+            result = work(
+                self,
+                taken.each_mut().map(|taken| taken.as_mut().map(|taken| taken.bytes(len))),
+            );
         }
         for taken in taken.into_iter().flatten() {
             self.put_target(taken);

@@ -50,7 +50,11 @@ pub(crate) struct DirtyRegions {
 impl DirtyRegions {
     /// `owns`: whether this shard owns a region. Regions of other shards look quiet here even
     /// during writes; this shard does not unmark them.
-    pub(crate) fn new(regions: u32, marked: &RegionSet, owns: impl Fn(RegionIndex) -> bool) -> DirtyRegions {
+    pub(crate) fn new(
+        regions: u32,
+        marked: &RegionSet,
+        owns: impl Fn(RegionIndex) -> bool,
+    ) -> DirtyRegions {
         let mut marks = vec![Mark::Clean; regions as usize];
         let mine = marked.iter().filter(|region| region.0 < regions && owns(*region));
         let active: BTreeMap<RegionIndex, Activity> =
@@ -58,11 +62,20 @@ impl DirtyRegions {
         for region in active.keys() {
             marks[region.0 as usize] = Mark::Dirty;
         }
-        DirtyRegions { marks: RefCell::new(marks), active: RefCell::new(active), changed: Signal::default() }
+        DirtyRegions {
+            marks: RefCell::new(marks),
+            active: RefCell::new(active),
+            changed: Signal::default(),
+        }
     }
 
     /// Notes regions marked without a request of this shard, so that it unmarks those that it owns.
-    pub(crate) fn note_marked(&self, regions: &RegionSet, now: Instant, owns: impl Fn(RegionIndex) -> bool) {
+    pub(crate) fn note_marked(
+        &self,
+        regions: &RegionSet,
+        now: Instant,
+        owns: impl Fn(RegionIndex) -> bool,
+    ) {
         let mut marks = self.marks.borrow_mut();
         for region in regions.iter().filter(|region| owns(*region)) {
             if let Some(mark @ Mark::Clean) = marks.get_mut(region.0 as usize) {
@@ -75,8 +88,9 @@ impl DirtyRegions {
     /// A region that is being written without a durable mark.
     pub(super) fn unmarked_write(&self, marked: &RegionSet) -> Option<RegionIndex> {
         let marks = self.marks.borrow();
-        let is_marked =
-            |region: RegionIndex| marks[region.0 as usize] == Mark::Dirty && marked.contains(region);
+        let is_marked = |region: RegionIndex| {
+            marks[region.0 as usize] == Mark::Dirty && marked.contains(region)
+        };
         let active = self.active.borrow();
         let mut written = active.iter().filter(|(_, activity)| activity.writes > 0);
         written.find(|(region, _)| !is_marked(**region)).map(|(region, _)| *region)
@@ -148,7 +162,8 @@ impl DirtyRegions {
     pub(crate) fn take_quiet(&self, before: Instant, unsynced: &RegionSet) -> RegionSet {
         let mut quiet = RegionSet::EMPTY;
         self.active.borrow_mut().retain(|region, activity| {
-            let done = activity.writes == 0 && activity.last <= before && !unsynced.contains(*region);
+            let done =
+                activity.writes == 0 && activity.last <= before && !unsynced.contains(*region);
             if done {
                 quiet.insert(*region);
             }
@@ -210,7 +225,10 @@ pub(crate) async fn begin_write(
                 volume.apply(&Change::Marked(region.into()));
             }
             Err(false) => {
-                regions.changed.wait_until(volume.shard.env(), || !regions.is_marking(region)).await;
+                regions
+                    .changed
+                    .wait_until(volume.shard.env(), || !regions.is_marking(region))
+                    .await;
                 if let Some(error) = regions.refusal(region) {
                     return Err(error);
                 }

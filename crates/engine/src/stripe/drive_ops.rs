@@ -36,7 +36,11 @@ impl DriveOp {
             DriveOp::Io(io) => io.await,
             DriveOp::Zeroes(zeroes) => zeroes.as_mut().await,
             DriveOp::Flush(flush) => match flush.await {
-                outcome if outcome.result.is_err_and(|error| error.kind == IoErrorKind::NotSupported) => {
+                outcome
+                    if outcome
+                        .result
+                        .is_err_and(|error| error.kind == IoErrorKind::NotSupported) =>
+                {
                     return Ok(());
                 }
                 outcome => outcome,
@@ -92,7 +96,8 @@ impl Lacking {
     pub(crate) async fn settled(self, drives: &Rc<Drives>) -> Result<(), IoError> {
         let mut result = Ok(());
         for (slot, replacement, error) in self.0 {
-            result = Box::pin(drives.replacement_lacks(slot, &replacement, error)).await.and(result);
+            result =
+                Box::pin(drives.replacement_lacks(slot, &replacement, error)).await.and(result);
         }
         result
     }
@@ -107,7 +112,12 @@ pub(crate) struct DriveOps {
 impl DriveOps {
     /// Starts an operation on the drive of a slot. An empty slot returns `Gone`. A drive that
     /// failed since the plan was made is skipped with `TimedOut`: it may not respond at all.
-    pub(crate) fn ask(&mut self, drives: &Drives, slot: DriveIndex, op: impl FnOnce(&Rc<Member>) -> DriveOp) {
+    pub(crate) fn ask(
+        &mut self,
+        drives: &Drives,
+        slot: DriveIndex,
+        op: impl FnOnce(&Rc<Member>) -> DriveOp,
+    ) {
         let member = drives.members.get(slot);
         let asked = member.as_ref().filter(|_| drives.in_service().contains(slot));
         let op = asked.map(op);
@@ -130,16 +140,26 @@ impl DriveOps {
 
     /// Waits for all operations; `take` gets the results of slots' drives in the order of their
     /// start.
-    pub(crate) async fn finish(mut self, drives: &Drives, mut take: impl FnMut(Answered)) -> Lacking {
+    pub(crate) async fn finish(
+        mut self,
+        drives: &Drives,
+        mut take: impl FnMut(Answered),
+    ) -> Lacking {
         let mut lacking = Lacking::default();
         for (slot, asked, op) in &mut self.under_way {
             let result = match op {
                 Some(op) => op.result().await,
-                None if matches!(asked, Asked::Slot(Some(_))) => Err(IoError::new(IoErrorKind::TimedOut)),
+                None if matches!(asked, Asked::Slot(Some(_))) => {
+                    Err(IoError::new(IoErrorKind::TimedOut))
+                }
                 None => Err(IoError::new(IoErrorKind::Gone)),
             };
             let slot = *slot;
-            drives.shard.env().trace("drive answered", u64::from(slot.0), u64::from(result.is_ok()));
+            drives.shard.env().trace(
+                "drive answered",
+                u64::from(slot.0),
+                u64::from(result.is_ok()),
+            );
             match asked {
                 Asked::Slot(member) => take(Answered { slot, member: member.take(), result }),
                 Asked::Replacement(replacement) => {

@@ -125,10 +125,12 @@ impl Stripes {
     pub(super) fn unknown_places(&self, stripe: StripeIndex, columns: ByteRange) -> Places {
         let mut unknown = Places::new();
         let excluded = self.state().excluded_somewhere();
-        for (cell, _) in self.map(stripe).cells().filter(|(cell, _)| excluded.contains(cell.drive)) {
+        for (cell, _) in self.map(stripe).cells().filter(|(cell, _)| excluded.contains(cell.drive))
+        {
             let range = ByteRange::new(cell.offset + ByteCount(columns.start.0), columns.len);
-            unknown
-                .extend(self.unknown_within(cell.drive, range).into_iter().map(|range| (cell.drive, range)));
+            unknown.extend(
+                self.unknown_within(cell.drive, range).into_iter().map(|range| (cell.drive, range)),
+            );
         }
         unknown
     }
@@ -162,7 +164,8 @@ impl Stripes {
                 let Some((home, named)) = self.home_of(drive, part) else { continue };
                 let state = self.state();
                 let punctured = state.punctured_within(home, named);
-                let here = |of: ByteRange| ByteRange::new(part.start + (of.start - named.start), of.len);
+                let here =
+                    |of: ByteRange| ByteRange::new(part.start + (of.start - named.start), of.len);
                 zeros.extend(punctured.map(here));
             }
         }
@@ -171,7 +174,11 @@ impl Stripes {
 
     /// The drive and range that identify the punctured blocks of a part of a strip: those of its
     /// first copy. `None` if it is not data.
-    pub(crate) fn home_of(&self, drive: DriveIndex, part: ByteRange) -> Option<(DriveIndex, ByteRange)> {
+    pub(crate) fn home_of(
+        &self,
+        drive: DriveIndex,
+        part: ByteRange,
+    ) -> Option<(DriveIndex, ByteRange)> {
         let located = self.locate(drive, part.start)?;
         let Role::Data { index, .. } = located.role else { return None };
         let home = self.geometry().stripe_map(located.stripe).data_cell(index, CopyIndex(0));
@@ -227,8 +234,11 @@ impl Stripes {
                 let outcome = member.read(self.raw(at), SmallVec::from_iter([part])).await;
                 result = result.and(outcome.result.map(drop));
                 // A drive that timed out keeps the buffer.
-                part =
-                    outcome.buffers.into_iter().next().unwrap_or_else(|| self.take_scratch(len, is_hollow));
+                part = outcome
+                    .buffers
+                    .into_iter()
+                    .next()
+                    .unwrap_or_else(|| self.take_scratch(len, is_hollow));
             } else if !is_hollow {
                 part.bytes_mut().fill(0);
             }
@@ -262,7 +272,10 @@ impl Stripes {
             at = range.end();
             match told.range.contains(range) {
                 true if buf.is_hollow() => {}
-                true => told.bytes.cut(range.start - told.range.start, range.len).copy_to(buf.bytes_mut()),
+                true => told
+                    .bytes
+                    .cut(range.start - told.range.start, range.len)
+                    .copy_to(buf.bytes_mut()),
                 false => result = Err(IoError::new(IoErrorKind::Medium)),
             }
         }
@@ -275,18 +288,21 @@ impl Stripes {
     /// `trouble`.
     pub(super) fn may_write(&self, plan: &Plan, trouble: &mut Trouble) -> bool {
         let is_put_back = trouble.told.is_some();
-        if self.state().excluded_somewhere().is_empty() || !plan.request().is_write() || is_put_back {
+        if self.state().excluded_somewhere().is_empty() || !plan.request().is_write() || is_put_back
+        {
             return true;
         }
         let mut over = Places::new();
         for write in plan.writes() {
             let range = ByteRange::new(write.offset, write.len);
             over.extend(
-                self.state().excluded_within(write.drive, range).map(|excluded| (write.drive, excluded)),
+                self.state()
+                    .excluded_within(write.drive, range)
+                    .map(|excluded| (write.drive, excluded)),
             );
         }
-        let may =
-            over.is_empty() || self.is_had_without(plan, &over.iter().map(|(drive, _)| *drive).collect());
+        let may = over.is_empty()
+            || self.is_had_without(plan, &over.iter().map(|(drive, _)| *drive).collect());
         if !may {
             trouble.places.extend(over);
         }
@@ -296,7 +312,8 @@ impl Stripes {
     /// Whether all data of a plan's columns is available without its writes to these drives.
     fn is_had_without(&self, plan: &Plan, refusing: &DriveSet) -> bool {
         let columns = self.columns_of(&plan.request());
-        let unknown = self.unknown_places(plan.stripe(), columns).iter().map(|(drive, _)| *drive).collect();
+        let unknown =
+            self.unknown_places(plan.stripe(), columns).iter().map(|(drive, _)| *drive).collect();
         let all = DriveSet::first(self.geometry().drives());
         let out = all.minus(&plan.health().writable).union(refusing).union(&unknown);
         let is_on_hand = |drive: DriveIndex| !out.contains(drive);
@@ -354,10 +371,9 @@ impl Stripes {
         while let Some(range) = rest.pop() {
             let part = payload.cut(range.start - ByteOffset::ZERO, range.len);
             let mut bytes = Slices::new();
-            bytes.extend(
-                part.parts(0, range.len.0)
-                    .map(|(slice, skip, len)| slice.cut(ByteCount(skip as u64), ByteCount(len as u64))),
-            );
+            bytes.extend(part.parts(0, range.len.0).map(|(slice, skip, len)| {
+                slice.cut(ByteCount(skip as u64), ByteCount(len as u64))
+            }));
             let at = *offset + ByteCount(range.start.0);
             let mut write: DriveOp = self.start_slices(member, at, bytes.clone(), durability);
             match write.result().await {
@@ -392,7 +408,8 @@ impl Stripes {
             return Ok(());
         }
         let is_new = |range: &ByteRange| {
-            let listed: u64 = self.state().excluded_within(drive, *range).map(|part| part.len.0).sum();
+            let listed: u64 =
+                self.state().excluded_within(drive, *range).map(|part| part.len.0).sum();
             listed < range.len.0
         };
         let ranges: Vec<ByteRange> = ranges.into_iter().filter(is_new).collect();
@@ -426,13 +443,18 @@ impl Stripes {
             let swaps = self.members.drives_of(drive);
             let kind = ReportKind::ExcludedBlocks { drive, ranges: kept, swaps, excluded: false };
             if let Err(error) = self.shard.report(self.spec.id, kind).await {
-                tracing::debug!(volume = %self.name(), drive = drive.0, "blocks stay excluded: {error}");
+                tracing::debug!(volume = %self.name(), drive = drive.0, "blocks stay excluded: \
+                    {error}");
             }
         }
     }
 
     /// The sectors of a range that a drive can read.
-    async fn readable_within(self: &Rc<Self>, member: &Rc<Member>, range: ByteRange) -> Vec<ByteRange> {
+    async fn readable_within(
+        self: &Rc<Self>,
+        member: &Rc<Member>,
+        range: ByteRange,
+    ) -> Vec<ByteRange> {
         let sector = self.spec.sector.bytes();
         let (mut rest, mut readable) = (vec![range], Vec::new());
         while let Some(mut range) = rest.pop() {
@@ -472,7 +494,8 @@ impl Stripes {
         }
         for write in plan.writes().iter().filter(|write| self.is_for_drive_of(plan, write.drive)) {
             let Ok(member) = self.member(write.drive) else { continue };
-            let of_drive = refused.iter().filter(|told| told.drive == write.drive).map(|told| told.range);
+            let of_drive =
+                refused.iter().filter(|told| told.drive == write.drive).map(|told| told.range);
             let taken = outside(ByteRange::new(write.offset, write.len), of_drive.collect());
             for range in taken {
                 if self.state().is_excluded(write.drive, range) {
@@ -518,16 +541,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_outside_of_ranges_is_all_the_rest(start in 0u64..40, len in 0u64..40, others in prop::collection::vec((0u64..80, 0u64..20), 0..20)) {
+        fn what_is_outside_of_ranges_is_all_the_rest(
+            start in 0u64..40,
+            len in 0u64..40,
+            others in prop::collection::vec((0u64..80, 0u64..20), 0..20),
+        ) {
             let range_of = |(start, len)| ByteRange::new(ByteOffset(start), ByteCount(len));
-            let (range, others): (ByteRange, Vec<ByteRange>) = (range_of((start, len)), others.into_iter().map(range_of).collect());
+            let range: ByteRange = range_of((start, len));
+            let others: Vec<ByteRange> = others.into_iter().map(range_of).collect();
             let parts = outside(range, others.clone());
-            let covered = |ranges: &[ByteRange], at: u64| ranges.iter().filter(|range| range.contains(ByteRange::new(ByteOffset(at), ByteCount(1)))).count();
+            let covered = |ranges: &[ByteRange], at: u64| {
+                let byte = ByteRange::new(ByteOffset(at), ByteCount(1));
+                ranges.iter().filter(|range| range.contains(byte)).count()
+            };
             for at in 0..120 {
                 let is_left = covered(&[range], at) > 0 && covered(&others, at) == 0;
                 prop_assert_eq!(covered(&parts, at), usize::from(is_left));
             }
-            prop_assert!(parts.len() <= others.len() + 1, "a drive that refused a strip of sectors took all memory once");
+            prop_assert!(
+                parts.len() <= others.len() + 1,
+                "a drive that refused a strip of sectors took all memory once"
+            );
             prop_assert!(parts.iter().all(|part| !part.is_empty()));
         }
     }

@@ -76,7 +76,10 @@ pub(crate) enum Lying<'a> {
 }
 
 /// The location of the bytes in these parts. `None` without parts.
-fn first_of<'a>(mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>, len: usize) -> Option<Lying<'a>> {
+fn first_of<'a>(
+    mut parts: impl Iterator<Item = (&'a Slice, usize, usize)>,
+    len: usize,
+) -> Option<Lying<'a>> {
     let (slice, skip, first) = parts.next()?;
     Some(match slice.solid() {
         _ if first < len => Lying::Scattered,
@@ -100,7 +103,8 @@ pub(crate) fn scratch_need(plan: &Plan) -> ByteCount {
         .flat_map(own)
         .map(|segment| platform::BufferPool::block_size(ByteCount(segment.len)).0)
         .sum();
-    let scratch: u64 = plan.scratch().iter().map(|len| platform::BufferPool::block_size(*len).0).sum();
+    let scratch: u64 =
+        plan.scratch().iter().map(|len| platform::BufferPool::block_size(*len).0).sum();
     ByteCount(reads + scratch)
 }
 
@@ -153,7 +157,8 @@ impl Stripes {
         }
         // Old content is put back under the record of the refused write, as long as a replay uses
         // that record.
-        let of_refused = trouble.record.take().filter(|record| record.counts()).map(|record| *record);
+        let of_refused =
+            trouble.record.take().filter(|record| record.counts()).map(|record| *record);
         let is_under_record = of_refused.is_some();
         let kept = match of_refused {
             Some(record) => Ok(Some(record)),
@@ -213,7 +218,9 @@ impl Stripes {
             };
             let zeros = self.zeros_within(read.drive, ByteRange::new(read.offset, read.len));
             let reading = match zeros.is_empty() {
-                _ if trouble.told.as_ref().is_some_and(|told| told.drive == read.drive) => Reading::Told,
+                _ if trouble.told.as_ref().is_some_and(|told| told.drive == read.drive) => {
+                    Reading::Told
+                }
                 true => Reading::Whole(self.start_read(plan, read, &member, memory, trouble)),
                 false => Reading::Around(zeros),
             };
@@ -261,11 +268,19 @@ impl Stripes {
     }
 
     /// Adds the buffers for a read of a plan.
-    pub(super) fn add_buffers(&self, plan: &Plan, read: &Read, memory: &mut Memory, buffers: &mut Bufs) {
+    pub(super) fn add_buffers(
+        &self,
+        plan: &Plan,
+        read: &Read,
+        memory: &mut Memory,
+        buffers: &mut Bufs,
+    ) {
         for segment in segments(plan, read) {
             let buf = match segment.target {
                 Target::Host { at } => memory.part(at.0).and_then(|part| part.buf.take()),
-                Target::Read { .. } => Some(self.take_scratch(ByteCount(segment.len), memory.hollow)),
+                Target::Read { .. } => {
+                    Some(self.take_scratch(ByteCount(segment.len), memory.hollow))
+                }
                 Target::Scratch { .. } => None,
             };
             let Some(buf) = buf else { panic!("no read buffer for the plan of {}", plan.stripe()) };
@@ -285,10 +300,12 @@ impl Stripes {
         trouble: &mut Trouble,
     ) -> Result<DriveSet, IoError> {
         let mut ops = DriveOps::default();
-        let is_told =
-            |write: &plan::Write| trouble.told.as_ref().is_some_and(|told| told.drive == write.drive);
+        let is_told = |write: &plan::Write| {
+            trouble.told.as_ref().is_some_and(|told| told.drive == write.drive)
+        };
         for write in plan.writes() {
-            let start = |member: &Rc<Member>| self.start_write(plan, write, member, memory, durability);
+            let start =
+                |member: &Rc<Member>| self.start_write(plan, write, member, memory, durability);
             match is_told(write) {
                 true => ops.ask_replacement(self, write.drive, start),
                 false => self.ask_to_write(&mut ops, plan, write.drive, start),
@@ -412,7 +429,11 @@ impl Memory {
             Host::None => HostKind::None,
             Host::Payload(payload, durability) => {
                 let asked = plan.request().host_bytes();
-                assert_eq!(payload.len(), asked, "the payload is what the request asks to be written");
+                assert_eq!(
+                    payload.len(),
+                    asked,
+                    "the payload is what the request asks to be written"
+                );
                 self.hollow = payload.is_hollow();
                 self.payload = Some(payload);
                 HostKind::Payload(durability)
@@ -468,7 +489,12 @@ impl Memory {
     }
 
     /// Stores the buffers of a completed read.
-    pub(crate) fn take_read(&mut self, plan: &Plan, slot: usize, outcome: IoOutcome) -> Result<(), IoError> {
+    pub(crate) fn take_read(
+        &mut self,
+        plan: &Plan,
+        slot: usize,
+        outcome: IoOutcome,
+    ) -> Result<(), IoError> {
         self.take_buffers(plan, slot, &mut outcome.buffers.into_iter(), outcome.result.is_ok());
         outcome.result.map(|_| ())
     }
@@ -543,7 +569,9 @@ impl Memory {
 
     fn find_brought(&self, slot: ReadSlot, at: u64, len: u64) -> Option<&Brought> {
         self.brought.iter().find(|brought| {
-            brought.slot == slot && brought.at <= at && at + len <= brought.at + brought.bytes.len().0
+            brought.slot == slot
+                && brought.at <= at
+                && at + len <= brought.at + brought.bytes.len().0
         })
     }
 
@@ -559,7 +587,9 @@ impl Memory {
     pub(crate) fn slices(&self, source: Source, len: ByteCount, into: &mut Slices) -> Option<()> {
         into.push(match source {
             Source::Zero => Slice::zero(len),
-            Source::Host { at } => return cut_all(self.payload.as_ref()?.parts(at.0, len.0), len, into),
+            Source::Host { at } => {
+                return cut_all(self.payload.as_ref()?.parts(at.0, len.0), len, into);
+            }
             Source::Cached { role, at } => {
                 return cut_all(self.payload.as_ref()?.cached_parts(role, at.0, len.0), len, into);
             }

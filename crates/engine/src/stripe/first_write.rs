@@ -52,7 +52,9 @@ impl Stripes {
                 let piece = ByteRange::new(rest.start, rest.len.min(AT_A_TIME));
                 rest = ByteRange::from_to(piece.end(), rest.end());
                 let range = ByteRange::new(self.raw(piece.start), piece.len);
-                if let Err(error) = member.write_zeroes(range, false, Durability::Cached).await.result {
+                if let Err(error) =
+                    member.write_zeroes(range, false, Durability::Cached).await.result
+                {
                     self.write_fault(slot, Some(&member), error)?;
                     return Err(error);
                 }
@@ -63,7 +65,8 @@ impl Stripes {
         }
         // From here on writes reach the drive: the record is true as soon as it is made.
         self.members.open_window(slot, region, StripeIndex(self.stripes_of(region).end));
-        let kind = ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: true };
+        let kind =
+            ReportKind::Current { drive: slot, regions: region.into(), swaps, is_awaited: true };
         let recorded = self.shard.report(self.spec.id, kind).await;
         if recorded.is_err() {
             self.members.close_window(slot, region);

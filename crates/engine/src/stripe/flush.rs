@@ -36,7 +36,10 @@ impl Stripes {
         // The next flush to start covers this request.
         let mine = flush.started.get() + 1;
         loop {
-            flush.changed.wait_until(env, || flush.finished.get() >= mine || !flush.running.get()).await;
+            flush
+                .changed
+                .wait_until(env, || flush.finished.get() >= mine || !flush.running.get())
+                .await;
             if flush.finished.get() >= mine {
                 break;
             }

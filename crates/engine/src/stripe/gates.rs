@@ -33,7 +33,8 @@ impl Stripes {
     /// caller holds the stripe; the result stays valid until it unlocks.
     pub(crate) fn is_gated(&self, stripe: StripeIndex) -> bool {
         let gated = self.gated.borrow();
-        self.journal.is_changing() || !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
+        self.journal.is_changing()
+            || !gated.is_empty() && gated.contains_key(&self.region_of(stripe))
     }
 
     /// Whether the region of a stripe moves: the content of its spare strips is not yet recorded.
@@ -53,7 +54,9 @@ impl Stripes {
         let _closed = self.close_beside().await;
         let end = before.end.min(self.geometry().stripes().0);
         let gone = (before.start..live.start.min(end)).chain(live.end.max(before.start)..end);
-        for (stripe, nth) in gone.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..) {
+        for (stripe, nth) in
+            gone.map(StripeIndex).filter(|stripe| self.is_mine(*stripe)).zip(1_u64..)
+        {
             let key = self.lock_key(stripe);
             drop(self.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await);
             self.give_way_after(nth).await;

@@ -88,10 +88,12 @@ impl Stripes {
                     }
                 };
                 let ended = match ended {
-                    Ended::Done { skipped, mismatch } => match self.initialised(&[stripe], &skipped).await {
-                        Ok(()) => Ended::Done { skipped, mismatch },
-                        Err(error) => Ended::Failed(error),
-                    },
+                    Ended::Done { skipped, mismatch } => {
+                        match self.initialised(&[stripe], &skipped).await {
+                            Ok(()) => Ended::Done { skipped, mismatch },
+                            Err(error) => Ended::Failed(error),
+                        }
+                    }
                     other => other,
                 };
                 (ended, Host::Payload(payload, durability))
@@ -130,12 +132,15 @@ impl Stripes {
             Err(error) => return Ended::Failed(error),
         };
         let known = known_zeros(self.geometry());
-        let zeros =
-            known.iter().map(|known| (known.role, known.columns.start, Slice::zero(known.columns.len)));
+        let zeros = known
+            .iter()
+            .map(|known| (known.role, known.columns.start, Slice::zero(known.columns.len)));
         let mut own = Host::Payload(payload.clone().with_cached(zeros), Durability::Cached);
         let request = Request::WriteExtents { extents: written_by(request), cached: &known };
         match self.attempt_by_plans(stripe, &request, &mut own, trouble, how).await {
-            Ended::Done { skipped, mismatch } => Ended::Done { skipped: skipped.union(&zeroed), mismatch },
+            Ended::Done { skipped, mismatch } => {
+                Ended::Done { skipped: skipped.union(&zeroed), mismatch }
+            }
             other => other,
         }
     }
@@ -151,7 +156,8 @@ impl Stripes {
         };
         for range in written {
             zeros(&mut slices, range.start.0, at);
-            let is_all = cut_all(payload.parts(taken, range.len.0), range.len, &mut slices).is_some();
+            let is_all =
+                cut_all(payload.parts(taken, range.len.0), range.len, &mut slices).is_some();
             assert!(is_all, "the payload is what the request writes");
             (at, taken) = (range.end().0, taken + range.len.0);
         }
@@ -224,9 +230,10 @@ impl Stripes {
         let completes = (range.start..end).all(|stripe| all.contains(stripe - range.start));
         let kind = ReportKind::StripesInitialised { region, stripes: stripes.clone(), completes };
         let recorded = match self.shard.report(self.spec.id, kind).await {
-            Err(error) if error.kind == IoErrorKind::NotSupported => {
-                self.initialise_rest_of(region, &stripes).await.map(|()| Change::Initialised(region.into()))
-            }
+            Err(error) if error.kind == IoErrorKind::NotSupported => self
+                .initialise_rest_of(region, &stripes)
+                .await
+                .map(|()| Change::Initialised(region.into())),
             Ok(()) if completes => Ok(Change::Initialised(region.into())),
             Ok(()) => Ok(Change::StripesInitialised { region, stripes }),
             Err(error) => Err(error),
@@ -262,7 +269,9 @@ impl Stripes {
                     break;
                 }
                 let key = self.lock_key(stripe);
-                if let Some(guard) = self.shard.locks().try_lock_columns(key, Mode::Exclusive, ALL_COLUMNS) {
+                if let Some(guard) =
+                    self.shard.locks().try_lock_columns(key, Mode::Exclusive, ALL_COLUMNS)
+                {
                     held.push(guard);
                     let skipped = self.write_zeros_to(stripe).await?;
                     self.recorded(&skipped).await?;
@@ -293,8 +302,11 @@ impl Stripes {
         let _writing = begin_write(self, self.region_of(*first)).await?;
         let whole = self.whole_stripe();
         let zeros = Slice::zero(whole.len * left.len() as u64);
-        let (request, payload) = (Request::WriteZeroes { range: whole }, (&zeros, Durability::Cached));
-        if let Some(done) = self.attempt_together(&left, request, Some(payload), &Attempt::HELD).await {
+        let (request, payload) =
+            (Request::WriteZeroes { range: whole }, (&zeros, Durability::Cached));
+        if let Some(done) =
+            self.attempt_together(&left, request, Some(payload), &Attempt::HELD).await
+        {
             return done.map(drop);
         }
         let mut skipped = DriveSet::EMPTY;
@@ -310,7 +322,8 @@ impl Stripes {
         let _changing = self.begin_change(stripe, whole);
         let mut host = Host::Payload(Slice::zero(whole.len).into(), Durability::Cached);
         let (request, mut trouble) = (Request::WriteZeroes { range: whole }, Trouble::default());
-        let ended = self.attempt_by_plans(stripe, &request, &mut host, &mut trouble, &Attempt::HELD).await;
+        let ended =
+            self.attempt_by_plans(stripe, &request, &mut host, &mut trouble, &Attempt::HELD).await;
         match ended {
             Ended::Done { skipped, .. } => Ok(skipped),
             Ended::Failed(error) => Err(error),

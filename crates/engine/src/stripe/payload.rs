@@ -120,7 +120,12 @@ impl Payload {
     }
 
     /// The cached parts that cover `len` bytes of a strip from a column.
-    pub(crate) fn cached_parts(&self, role: Role, column: u64, len: u64) -> impl Iterator<Item = Part<'_>> {
+    pub(crate) fn cached_parts(
+        &self,
+        role: Role,
+        column: u64,
+        len: u64,
+    ) -> impl Iterator<Item = Part<'_>> {
         let strip = self.cached.iter().find(|(other, _)| *other == role);
         parts(strip.map_or(&[], |(_, slices)| slices), column, len)
     }

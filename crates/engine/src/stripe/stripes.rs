@@ -51,7 +51,10 @@ impl Deref for Stripes {
 impl Stripes {
     /// # Errors
     /// When this shard cannot attach a log device of the journal.
-    pub(crate) fn new(drives: Rc<Drives>, attachment: &Attachment) -> platform::Result<Rc<Stripes>> {
+    pub(crate) fn new(
+        drives: Rc<Drives>,
+        attachment: &Attachment,
+    ) -> platform::Result<Rc<Stripes>> {
         let shard = drives.shard.clone();
         let owns = |region| ShardIndex::owning(region, shard.count()) == shard.index();
         Ok(Rc::new(Stripes {

@@ -96,7 +96,8 @@ impl Stripes {
             return None;
         }
         let changed = self.changed_by(&request);
-        let changes = stripes.iter().filter_map(|stripe| Some(self.begin_change(*stripe, changed?)));
+        let changes =
+            stripes.iter().filter_map(|stripe| Some(self.begin_change(*stripe, changed?)));
         let _changing: SmallVec<[_; 4]> = changes.collect();
         let mut planned: Vec<Planned> = Vec::with_capacity(stripes.len());
         let made_under = self.state().revision();
@@ -135,7 +136,8 @@ impl Stripes {
     ) -> bool {
         let mut plan = self.take_plan();
         let health = self.health_for(stripe, &request, &Trouble::default(), how);
-        let is_planned = plan::plan_into(&mut plan, self.geometry(), stripe, request, &health).is_ok();
+        let is_planned =
+            plan::plan_into(&mut plan, self.geometry(), stripe, request, &health).is_ok();
         planned.push(Planned { plan, memory: Memory::default() });
         is_planned
     }
@@ -236,7 +238,8 @@ impl Stripes {
         for joined in &joined {
             // All are in one region, with the same state of its drives.
             let (first, _) = joined.parts[0];
-            let start = |member: &Rc<Member>| self.start_joined(planned, joined, member, durability);
+            let start =
+                |member: &Rc<Member>| self.start_joined(planned, joined, member, durability);
             self.ask_to_write(&mut ops, &planned[first].plan, joined.drive, start);
         }
         let mut faults = WriteFaults::default();
@@ -248,7 +251,8 @@ impl Stripes {
                 faults.note(self, answered, written);
             })
             .await;
-        let settled = self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan), durability);
+        let settled =
+            self.settle_writes(faults, lacking, planned.iter().map(|one| &*one.plan), durability);
         settled.await.map(|(skipped, _)| skipped).map_err(|(error, _)| error)
     }
 

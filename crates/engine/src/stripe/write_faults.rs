@@ -75,7 +75,9 @@ impl Stripes {
                     let ranges = told.iter().map(|told| told.range).collect();
                     refused.extend(told);
                     // If the list is full, the drive counts as failed, like any that cannot write.
-                    Box::pin(self.exclude(drive, &refusal.member, ranges)).await.map_err(|_| refusal.error)
+                    Box::pin(self.exclude(drive, &refusal.member, ranges))
+                        .await
+                        .map_err(|_| refusal.error)
                 }
                 Err(error) => Err(error),
             };
@@ -91,10 +93,11 @@ impl Stripes {
         }
         // Only the refused blocks are in doubt; they are excluded.
         let refusing: DriveSet = refused.iter().map(|told| told.drive).collect();
-        let unkept = match plans.clone().all(|plan| self.is_kept_without(plan, &refusing.union(&skipped))) {
-            true => None,
-            false => refusals.first().map(|refusal| refusal.error),
-        };
+        let unkept =
+            match plans.clone().all(|plan| self.is_kept_without(plan, &refusing.union(&skipped))) {
+                true => None,
+                false => refusals.first().map(|refusal| refusal.error),
+            };
         if hopeless.is_none() && !plans.clone().all(|plan| self.is_kept(plan, &skipped)) {
             hopeless = skipped_for;
         }

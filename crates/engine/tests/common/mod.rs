@@ -1,9 +1,9 @@
 //! A volume on the shards of a simulation. The test's controller only keeps a list of reports.
 
 use engine::{
-    Attachment, CellShare, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard, ShardIndex,
-    ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace, Volume, VolumeId,
-    VolumeSpec, VolumeState,
+    Attachment, CellShare, Change, FaultPolicy, RegionSet, Regions, Report, ReportKind, Shard,
+    ShardIndex, ShardMessage, ShardSeed, TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace,
+    Volume, VolumeId, VolumeSpec, VolumeState,
 };
 use layout::{CopyIndex, DataIndex, Geometry, Level, ParityIndex};
 use platform::{Buf, Durability, Env, IoErrorKind, mailbox};
@@ -14,7 +14,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{
-    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize, StripeIndex,
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize,
+    StripeIndex,
 };
 
 pub const MEMBER: ByteCount = ByteCount(256 << 10);
@@ -48,7 +49,8 @@ impl Setup {
     }
 
     pub fn geometry(&self) -> Geometry {
-        Geometry::new(self.level, DriveCount(self.drives), self.strip, self.member).expect("a small array")
+        Geometry::new(self.level, DriveCount(self.drives), self.strip, self.member)
+            .expect("a small array")
     }
 
     /// A simulation with the drives `d0`, `d1`, ... and `spares` more of them.
@@ -166,23 +168,37 @@ impl Bench {
     }
 
     /// The same, with a volatile cache on every shard.
-    pub async fn attach_with_cache(envs: Vec<Env>, attachment: Attachment, room: ByteCount) -> Bench {
-        let shares = envs.iter().map(|_| CellShare::unkept((room.0 / 4096) as u32, false)).collect();
+    pub async fn attach_with_cache(
+        envs: Vec<Env>,
+        attachment: Attachment,
+        room: ByteCount,
+    ) -> Bench {
+        let shares =
+            envs.iter().map(|_| CellShare::unkept((room.0 / 4096) as u32, false)).collect();
         Bench::attach_with_cells(envs, attachment, shares).await
     }
 
     /// The same, with the given cache memory, in the order of the shards.
-    pub async fn attach_with_cells(envs: Vec<Env>, attachment: Attachment, shares: Vec<CellShare>) -> Bench {
+    pub async fn attach_with_cells(
+        envs: Vec<Env>,
+        attachment: Attachment,
+        shares: Vec<CellShare>,
+    ) -> Bench {
         Bench::attach_all(envs, vec![attachment], shares).await
     }
 
     /// The same with several volumes; the first is [`VOLUME`].
-    pub async fn attach_all(envs: Vec<Env>, attachments: Vec<Attachment>, shares: Vec<CellShare>) -> Bench {
+    pub async fn attach_all(
+        envs: Vec<Env>,
+        attachments: Vec<Attachment>,
+        shares: Vec<CellShare>,
+    ) -> Bench {
         let count = envs.len() as u16;
         let env = envs[0].clone();
         let (reports, mut receiver) =
             mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
-        let (kept, inbox) = mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
+        let (kept, inbox) =
+            mailbox::mailbox::<Report>(&env, usize::from(count) * engine::REPORTS_OPEN);
         let log: Rc<RefCell<Vec<ReportKind>>> = Rc::default();
         let (noted, is_deaf, clock) = (log.clone(), Rc::new(Cell::new(false)), env.clone());
         let deaf = is_deaf.clone();
@@ -215,15 +231,26 @@ impl Bench {
             assert!(sender.send(ShardMessage::Cells(share)).is_ok());
         }
         let health = attachments[0].state.in_service();
-        let states = attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone()));
-        let keeper = engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from_iter(states));
+        let states =
+            attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone()));
+        let keeper =
+            engine::unkept::keep(env.clone(), inbox, senders.clone(), BTreeMap::from_iter(states));
         env.spawn("keeper", keeper);
-        let mut bench =
-            Bench { env, shards, volumes: Vec::new(), senders, reports: log, health, is_deaf, refuse };
+        let mut bench = Bench {
+            env,
+            shards,
+            volumes: Vec::new(),
+            senders,
+            reports: log,
+            health,
+            is_deaf,
+            refuse,
+        };
         for attachment in attachments {
             bench.tell(|done| ShardMessage::Attach(Box::new(attachment.clone()), done)).await;
         }
-        bench.volumes = bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
+        bench.volumes =
+            bench.shards.iter().map(|shard| shard.volume(VOLUME).expect("attached")).collect();
         bench
     }
 

@@ -53,7 +53,8 @@ fn a_volume_is_on_its_way_when_what_was_begun_before_has_ended() {
         drives.iter().for_each(|drive| drive.stall_next(1, Duration::from_millis(200)));
         let written = common::begin(bench.volume(), 0, 7);
         bench.wait(Duration::from_millis(1)).await;
-        let (begun, told, asking) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)), bench.clone());
+        let (begun, told, asking) =
+            (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)), bench.clone());
         let tell = told.clone();
         bench.env.spawn("begin", async move {
             asking.tell(|done| scene.begin(Moved::default(), done)).await;
@@ -132,7 +133,8 @@ fn a_saved_window_that_nobody_goes_on_with_is_read_and_not_waited_for() {
     sim.run(async move {
         let bench = scene.start(envs, Moved::default(), false).await;
         common::write(bench.volume(), 0, &[7; 512]).await.expect("written");
-        let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         save_a_window(&bench, &mut mover, &recorded).await;
         let reads = common::begin_read(bench.volume(), 0);
         let writes = common::begin(bench.volume(), 0, 8);
@@ -239,9 +241,12 @@ fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
         }
         // Its flush in the new layout, and then the one in the old layout.
         failing.stall_next(2, Duration::from_millis(100));
-        let (flushed, ended, host) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)), bench.clone());
+        let (flushed, ended, host) =
+            (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)), bench.clone());
         let (told, ending) = (flushed.clone(), bench.clone());
-        bench.env.spawn("flush", async move { told.set(Some(host.volume().flush().await.is_ok())) });
+        bench
+            .env
+            .spawn("flush", async move { told.set(Some(host.volume().flush().await.is_ok())) });
         bench.wait(Duration::from_millis(150)).await;
         let tell = ended.clone();
         bench.env.spawn("mover", async move {
@@ -260,7 +265,12 @@ fn a_flush_that_is_at_the_old_layout_is_waited_for_before_that_goes() {
         assert_eq!((flushed.get(), ended.get()), (Some(true), true));
         // From now on only the new layout is in use.
         assert_eq!(bench.volume().flush().await, Ok(()));
-        assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
+        assert!(
+            bench
+                .shards
+                .iter()
+                .all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO))
+        );
     })
     .expect("no stall");
 }

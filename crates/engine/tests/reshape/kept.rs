@@ -52,7 +52,8 @@ fn a_window_is_not_kept_whose_flush_a_drive_fails() {
     sim.run(async move {
         let bench = scene.start(envs, Moved::default(), false).await;
         common::write(bench.volume(), 0, &[7; 512]).await.expect("written");
-        let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         let window = close_what_is_kept(&scene, &bench, &mut mover, &recorded).await;
         failing.fail_next(1, Some("flush"), IoErrorKind::Gone);
         assert!(keep(&bench, &window).await.is_err(), "a drive failed meanwhile");
@@ -81,13 +82,17 @@ fn a_kept_window_whose_record_failed_is_the_old_layouts_again() {
     sim.run(async move {
         let bench = scene.start(envs, Moved::default(), false).await;
         common::write(bench.volume(), 0, &[7; 512]).await.expect("written");
-        let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         let window = close_what_is_kept(&scene, &bench, &mut mover, &recorded).await;
         keep(&bench, &window).await.expect("the window is intact");
         assert_eq!(first_byte(&to(&bench)).await, Some(7), "the new layout uses it");
         bench.tell(|done| order(ReshapeOrder::Leave { is_saved: false }, done)).await;
         assert_eq!(first_byte(bench.volume()).await, Some(7), "hosts read it");
-        assert!(common::write(bench.volume(), 0, &[8; 512]).await.is_err(), "hosts do not write it");
+        assert!(
+            common::write(bench.volume(), 0, &[8; 512]).await.is_err(),
+            "hosts do not write it"
+        );
         assert_eq!(first_byte(&to(&bench)).await, None, "the new layout does not use it");
         bench.tell(|done| order(ReshapeOrder::Open(ByteCount::ZERO), done)).await;
         common::write(bench.volume(), 0, &[9; 512]).await.expect("written");
@@ -112,7 +117,8 @@ fn what_the_new_layout_read_of_a_window_that_was_given_back_is_forgotten() {
     sim.run(async move {
         let bench = scene.start(envs, Moved::default(), false).await;
         common::write(bench.volume(), 0, &[7; 4096]).await.expect("written");
-        let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         let window = close_what_is_kept(&scene, &bench, &mut mover, &recorded).await;
         keep(&bench, &window).await.expect("the window is intact");
         // As by read-ahead of a stream from below.

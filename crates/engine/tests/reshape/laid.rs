@@ -13,7 +13,8 @@ fn a_stripe_is_laid_as_one_whatever_lay_there() {
     let sim = &mut scene.sim();
     let drives: Vec<_> = (0..scene.drives()).map(|slot| drive(sim, slot)).collect();
     for (nth, drive) in drives.iter().enumerate() {
-        let noise: Vec<u8> = (0..MEMBER.0).map(|at| (at as usize * 7 + nth * 31 + 1) as u8).collect();
+        let noise: Vec<u8> =
+            (0..MEMBER.0).map(|at| (at as usize * 7 + nth * 31 + 1) as u8).collect();
         drive.poke(ByteOffset::ZERO, &noise);
     }
     let (envs, stripes) = (scene.envs(sim), scene.reshape().to().stripes().0);

@@ -3,8 +3,8 @@
 use crate::common::{Bench, open, write};
 use crate::reshape::{Scene, VOLUME, WAYS, carry_out, scene};
 use engine::{
-    Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice, Moved,
-    Mover, ShardMessage, Step,
+    Absorb, CacheTerms, CellShare, DataLogPlace, DataLogTerms, JournalOn, JournalPlace, LogDevice,
+    Moved, Mover, ShardMessage, Step,
 };
 use ondisk::Uuid;
 use platform::Env;
@@ -30,7 +30,9 @@ async fn start(envs: Vec<Env>, scene: &Scene) -> Bench {
     let place = DataLogPlace { id: DATA_LOG, at: DATA_LOG_AT, len: LEN, devices: vec![device] };
     let shares = envs.iter().map(|_| CellShare::unkept(24, false)).collect();
     let bench = Bench::attach_all(envs, attachments, shares).await;
-    bench.tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done)).await;
+    bench
+        .tell(|done| ShardMessage::SetDataLog(VOLUME, DataLogTerms::At(place.clone()), done))
+        .await;
     bench.tell(|done| scene.begin(moved, done)).await;
     bench
 }
@@ -50,7 +52,8 @@ fn said(device: &SimDrive, at: ByteOffset, id: Uuid) -> Vec<ByteRange> {
 fn no_record_on_log_devices_counts_when_a_window_is_written() {
     let scene = scene(WAYS[0], 6);
     let sim = &mut scene.sim();
-    let log = sim.add_drive(&format!("d{}", scene.drives()), DriveOptions::sized(ByteCount(4 << 20)));
+    let log =
+        sim.add_drive(&format!("d{}", scene.drives()), DriveOptions::sized(ByteCount(4 << 20)));
     let envs = scene.envs(sim);
     sim.run(async move {
         let bench = start(envs, &scene).await;
@@ -58,15 +61,22 @@ fn no_record_on_log_devices_counts_when_a_window_is_written() {
             write(bench.volume(), at, &[5; 512]).await.expect("written");
         }
         bench.volume().flush().await.expect("flushed");
-        assert!(!said(&log, DATA_LOG_AT, DATA_LOG).is_empty(), "only the flushed data is in the log");
-        let (mut mover, recorded) = (Mover::new(scene.reshape(), Moved::default()), Cell::default());
+        assert!(
+            !said(&log, DATA_LOG_AT, DATA_LOG).is_empty(),
+            "only the flushed data is in the log"
+        );
+        let (mut mover, recorded) =
+            (Mover::new(scene.reshape(), Moved::default()), Cell::default());
         while let Some(step) = mover.step() {
             let writes = matches!(step, Step::Write { .. });
             let saves = matches!(step, Step::Save(_));
             carry_out(&bench, step, &recorded).await;
             mover.done();
             if saves {
-                assert!(!said(&log, JOURNAL_AT, JOURNAL).is_empty(), "data that was destaged before");
+                assert!(
+                    !said(&log, JOURNAL_AT, JOURNAL).is_empty(),
+                    "data that was destaged before"
+                );
             }
             if writes {
                 break;

@@ -8,9 +8,9 @@ mod lost;
 
 use crate::common::{Bench, VOLUME, drive, open, read, slots, write};
 use engine::{
-    Absorb, Attachment, CacheTerms, CellShare, Change, CopyWay, FaultPolicy, JournalOn, JournalPlace, Moved,
-    Mover, ReadTerms, RegionSet, Regions, Reshape, ReshapeOrder, ReshapePlace, ShardMessage, Step, VolumeId,
-    VolumeSpec, VolumeState,
+    Absorb, Attachment, CacheTerms, CellShare, Change, CopyWay, FaultPolicy, JournalOn,
+    JournalPlace, Moved, Mover, ReadTerms, RegionSet, Regions, Reshape, ReshapeOrder, ReshapePlace,
+    ShardMessage, Step, VolumeId, VolumeSpec, VolumeState,
 };
 use layout::{Geometry, Level};
 use ondisk::{TAIL, TailPlace, Uuid};
@@ -21,7 +21,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize,
+};
 
 const TO: VolumeId = VolumeId(2);
 const SAVE: VolumeId = VolumeId(3);
@@ -136,7 +138,11 @@ impl Scene {
             let spec = VolumeSpec { id, name, geometry, sector, data_start, capacity, policy };
             let attachment = Attachment::new(Arc::new(spec), sources, state);
             let attachment = Attachment { hidden: id != VOLUME, live, ..attachment };
-            attachments.push(if self.is_full && id != SAVE { full(attachment) } else { attachment });
+            attachments.push(if self.is_full && id != SAVE {
+                full(attachment)
+            } else {
+                attachment
+            });
         }
         attachments
     }
@@ -159,7 +165,9 @@ impl Scene {
         let shares = envs.iter().map(|_| CellShare::unkept(cells, false)).collect();
         let bench = Bench::attach_all(envs, attachments, shares).await;
         for sender in &bench.senders {
-            assert!(sender.send(ShardMessage::ReadRoom(ByteCount(u64::from(cells) * 4096))).is_ok());
+            assert!(
+                sender.send(ShardMessage::ReadRoom(ByteCount(u64::from(cells) * 4096))).is_ok()
+            );
         }
         bench
     }
@@ -192,7 +200,9 @@ async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
     match step {
         Step::Close(window) => {
             let (done, mut answers) = platform::mailbox::mailbox(&bench.env, 1);
-            assert!(bench.senders[0].send(order(ReshapeOrder::Reserve(window.bytes.len), done)).is_ok());
+            assert!(
+                bench.senders[0].send(order(ReshapeOrder::Reserve(window.bytes.len), done)).is_ok()
+            );
             answers.receive().await.expect("an answer").expect("there is memory");
             bench.tell(|done| order(ReshapeOrder::Close(window.clone()), done)).await;
             bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
@@ -204,7 +214,9 @@ async fn carry_out(bench: &Bench, step: Step, recorded: &Cell<Moved>) {
             bench.tell(|done| order(free.clone(), done)).await;
             copy(window, if from_save { CopyWay::MoveSaved } else { CopyWay::Move }).await;
         }
-        Step::Keep(window) => bench.tell(|done| order(ReshapeOrder::Keep(window.clone()), done)).await,
+        Step::Keep(window) => {
+            bench.tell(|done| order(ReshapeOrder::Keep(window.clone()), done)).await
+        }
         Step::Open(moved) => bench.tell(|done| order(ReshapeOrder::Open(moved), done)).await,
     }
 }
@@ -272,15 +284,23 @@ fn host(
                     sector.begun.push(value);
                     sector.pending = Some(value);
                 }
-                write(&volume, at, &vec![value; run.len() * SECTOR as usize]).await.expect("writable");
+                write(&volume, at, &vec![value; run.len() * SECTOR as usize])
+                    .await
+                    .expect("writable");
                 for sector in &mut oracle.borrow_mut()[run] {
                     (sector.answered, sector.pending, sector.is_written) = (value, None, true);
                 }
             } else {
                 let got = read(&volume, at, run.len() as u64 * SECTOR).await.expect("readable");
-                for (sector, got) in oracle.borrow()[run.clone()].iter().zip(got.chunks(SECTOR as usize)) {
+                for (sector, got) in
+                    oracle.borrow()[run.clone()].iter().zip(got.chunks(SECTOR as usize))
+                {
                     let is_it = got.iter().all(|byte| *byte == sector.answered);
-                    assert!(is_it, "host {number}, sectors {run:?}: {} is not {}", got[0], sector.answered);
+                    assert!(
+                        is_it,
+                        "host {number}, sectors {run:?}: {} is not {}",
+                        got[0], sector.answered
+                    );
                 }
             }
         }
@@ -305,7 +325,12 @@ async fn look(bench: &Bench, scene: &Scene, oracle: &Oracle, is_cut: bool) {
             false => got[0] == of.answered || of.pending == Some(got[0]),
         };
         let is_whole = got.iter().all(|byte| *byte == got[0]);
-        assert!(is_whole && is_allowed, "seed {}: sector {sector} is {} of {of:?}", scene.seed, got[0]);
+        assert!(
+            is_whole && is_allowed,
+            "seed {}: sector {sector} is {} of {of:?}",
+            scene.seed,
+            got[0]
+        );
         // Data that a kill left in the drives' caches may be lost in a later power cut.
         let begun = if is_cut { Vec::new() } else { of.begun.clone() };
         let flushed = if is_cut { got[0] } else { of.flushed };
@@ -355,7 +380,12 @@ async fn life(lives: Rc<Lives>, envs: Vec<Env>, number: u64) {
     }
     // Attached hosts continue, and are redirected.
     bench.tell(|done| ShardMessage::EndReshape(VOLUME, Vec::new(), done)).await;
-    assert!(bench.shards.iter().all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO)));
+    assert!(
+        bench
+            .shards
+            .iter()
+            .all(|shard| shard.volume_named("v1").is_some_and(|v| v.spec().id == TO))
+    );
     bench.wait(Duration::from_millis(2)).await;
     stop.set(true);
     while hosts.iter().any(|ended| !ended.get()) {
@@ -390,7 +420,11 @@ fn let_live(sim: &mut Sim, lives: &Lives, number: u64, rng: &mut Rng) {
         }
         let deadline = sim.now() + Duration::from_secs(60);
         while !lives.is_looked.get() {
-            assert!(sim.now() < deadline, "seed {}: the volume is not online again", lives.scene.seed);
+            assert!(
+                sim.now() < deadline,
+                "seed {}: the volume is not online again",
+                lives.scene.seed
+            );
             run(sim, Duration::from_millis(1));
         }
         return run(sim, early);
@@ -527,8 +561,10 @@ fn hosts_do_not_notice_that_a_volume_goes_to_another_layout() {
 fn kills_and_power_cuts_on_the_way_lose_nothing() {
     let mut on_the_way = 0;
     for (nth, seed) in (0..84).enumerate() {
-        on_the_way +=
-            move_all(Scene { crashes: true, ..scene(WAYS[nth % WAYS.len()], 100 + seed + seed / 14) });
+        on_the_way += move_all(Scene {
+            crashes: true,
+            ..scene(WAYS[nth % WAYS.len()], 100 + seed + seed / 14)
+        });
     }
 
     assert!(on_the_way > 30, "runs that ended during the reshape: {on_the_way}");
@@ -591,6 +627,10 @@ fn a_volume_that_uses_all_there_is_goes_to_another_layout() {
         assert_eq!(move_all(Scene { is_full: true, fails, ..scene(way, seed + 1) }), 0, "{way:?}");
     }
     for (way, seed) in [(WAYS[1], 139), (WAYS[12], 141), (WAYS[6], 148)] {
-        assert_eq!(move_all(Scene { is_full: true, fails: true, ..scene(way, seed) }), 0, "{way:?}");
+        assert_eq!(
+            move_all(Scene { is_full: true, fails: true, ..scene(way, seed) }),
+            0,
+            "{way:?}"
+        );
     }
 }

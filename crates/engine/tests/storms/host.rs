@@ -40,15 +40,38 @@ pub struct Part {
     pub some_lost: bool,
 }
 
+/// Compares a part of the volume with its model, sector by sector. Where blocks may be lost, a
+/// write of the whole part repairs them.
+async fn check_all(volume: &Rc<Volume>, start: u64, model: &[u8], some_lost: bool) {
+    let len = model.len() as u64;
+    for at in (0..len).step_by(512) {
+        let wanted = &model[at as usize..][..512];
+        let got = read(volume, start + at, 512).await;
+        check(got, wanted, some_lost, &format!("at the end, at {at}"));
+    }
+    if some_lost {
+        write(volume, start, model).await.expect("a write repairs all of its sectors");
+        assert!(read(volume, start, len).await.expect("healed") == model);
+    }
+}
+
 /// Writes and reads its own part of the volume until it is stopped.
-pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<bool>>, busy: Rc<Cell<u32>>) {
+pub async fn host(
+    volume: Rc<Volume>,
+    part: Part,
+    mut rng: Rng,
+    end: Rc<Cell<bool>>,
+    busy: Rc<Cell<u32>>,
+) {
     let Part { start, len, seed, some_lost } = part;
-    let mut model = pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
+    let mut model =
+        pattern(seed, volume.spec().capacity.0)[start as usize..][..len as usize].to_vec();
     let is_lost = |error: &platform::IoError| some_lost && error.kind == IoErrorKind::Medium;
     let mut stamp = 0;
     let drive = VolumeService::new(volume.clone()).as_drive();
     // The drives' own time limits apply.
-    let drive = Member::with_time_limit(volume.shard().env(), Rc::new(drive), Duration::from_secs(3600));
+    let drive =
+        Member::with_time_limit(volume.shard().env(), Rc::new(drive), Duration::from_secs(3600));
     while !end.get() {
         let at = rng.below(len);
         let most = (len - at).min(9000);
@@ -91,13 +114,6 @@ pub async fn host(volume: Rc<Volume>, part: Part, mut rng: Rng, end: Rc<Cell<boo
             volume.shard().env().sleep(Duration::from_micros(rng.below(2000))).await;
         }
     }
-    for at in (0..len).step_by(512) {
-        let wanted = &model[at as usize..][..512];
-        check(read(&volume, start + at, 512).await, wanted, some_lost, &format!("at the end, at {at}"));
-    }
-    if some_lost {
-        write(&volume, start, &model).await.expect("a write repairs all of its sectors");
-        assert!(read(&volume, start, len).await.expect("healed") == model);
-    }
+    check_all(&volume, start, &model, some_lost).await;
     busy.set(busy.get() - 1);
 }

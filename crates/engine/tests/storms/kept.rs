@@ -3,8 +3,8 @@
 use crate::common::{NewDrive, Setup, VOLUME, open};
 use crate::storms::SPARES;
 use engine::{
-    Change, RegionSet, Regions, Relocated, Report, ReportKind, ShardIndex, ShardMessage, TaskId, TaskKind,
-    TaskOrder, TaskOutcome, TaskPace,
+    Change, RegionSet, Regions, Relocated, Report, ReportKind, ShardIndex, ShardMessage, TaskId,
+    TaskKind, TaskOrder, TaskOutcome, TaskPace,
 };
 use layout::Level;
 use platform::mailbox::{Receiver, Sender, mailbox};
@@ -38,7 +38,12 @@ pub struct Kept {
 
 impl Kept {
     /// For a new volume with all its drives.
-    pub fn new(env: &Env, shards: Vec<Sender<ShardMessage>>, setup: &Setup, in_service: DriveSet) -> Kept {
+    pub fn new(
+        env: &Env,
+        shards: Vec<Sender<ShardMessage>>,
+        setup: &Setup,
+        in_service: DriveSet,
+    ) -> Kept {
         Kept {
             env: env.clone(),
             shards,
@@ -70,14 +75,17 @@ impl Kept {
     }
 
     fn change_others(&self, from: ShardIndex, change: &Change) {
-        for (_, shard) in self.shards.iter().enumerate().filter(|(index, _)| *index != usize::from(from.0)) {
+        for (_, shard) in
+            self.shards.iter().enumerate().filter(|(index, _)| *index != usize::from(from.0))
+        {
             assert!(shard.send(ShardMessage::Apply(VOLUME, change.clone(), None, None)).is_ok());
         }
     }
 
     /// A change that every shard confirms; `source` where it adds a drive.
     pub async fn apply(&self, change: Change, source: Option<Arc<dyn DriveSource>>) {
-        self.tell(|done| ShardMessage::Apply(VOLUME, change.clone(), source.clone(), Some(done))).await;
+        self.tell(|done| ShardMessage::Apply(VOLUME, change.clone(), source.clone(), Some(done)))
+            .await;
     }
 
     /// Replies to reports, with delays, until every shard has ended.
@@ -120,7 +128,8 @@ impl Kept {
                 }
             }
             ReportKind::ReplacementFailed { drive, .. } => {
-                let is_replacement = self.replacement.get().is_some_and(|(slot, _)| slot == drive.0);
+                let is_replacement =
+                    self.replacement.get().is_some_and(|(slot, _)| slot == drive.0);
                 self.replacement.set(self.replacement.get().filter(|_| !is_replacement));
                 if is_replacement {
                     self.apply(Change::ReplacementEnded { slot: drive }, None).await;
@@ -145,14 +154,17 @@ impl Kept {
                 self.apply(change, None).await;
             }
             ReportKind::Moved { drive, regions, to_spare } => {
-                let before = self.relocated.take().map(|relocated| relocated.regions).unwrap_or_default();
+                let before =
+                    self.relocated.take().map(|relocated| relocated.regions).unwrap_or_default();
                 let after = if to_spare { before.union(&regions) } else { before.minus(&regions) };
                 let now = (!after.is_empty()).then_some(Relocated { slot: drive, regions: after });
                 *self.relocated.borrow_mut() = now;
                 self.apply(Change::Moved { slot: drive, regions, to_spare }, None).await;
             }
             ReportKind::Mismatch { .. } => self.mismatches.set(self.mismatches.get() + 1),
-            ReportKind::TaskDone { task, outcome } => self.outcomes.borrow_mut().push((task, outcome)),
+            ReportKind::TaskDone { task, outcome } => {
+                self.outcomes.borrow_mut().push((task, outcome))
+            }
             _ => {}
         }
     }
@@ -204,8 +216,12 @@ impl Kept {
         view = view.with(index);
         self.health.set(view);
         self.stale.set(self.stale.get().with(index));
-        let change =
-            NewDrive { slot: index, source: Some(source), stale: self.regions.clone(), in_service: view };
+        let change = NewDrive {
+            slot: index,
+            source: Some(source),
+            stale: self.regions.clone(),
+            in_service: view,
+        };
         self.tell(|done| change.message(done)).await;
         self.begin(TaskKind::Rebuild { slot: index }).await;
     }

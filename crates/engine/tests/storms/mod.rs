@@ -9,7 +9,8 @@ mod weather;
 
 use crate::common::{MEMBER, Setup, VOLUME, drive, envs, pattern, write};
 use engine::{
-    Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed, TaskKind,
+    Attachment, FaultPolicy, ReadTerms, Report, Shard, ShardIndex, ShardMessage, ShardSeed,
+    TaskKind,
 };
 use host::{Part, host};
 use kept::Kept;

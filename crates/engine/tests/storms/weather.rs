@@ -19,9 +19,13 @@ pub async fn blow(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
     let stale = (0..drives).find(|slot| kept.stale.get().contains(DriveIndex(*slot)));
     let of = |slot: u16| &all[usize::from(kept.places.borrow()[usize::from(slot)])];
     match (out, stale) {
-        (Some(slot), None) if kept.level == Level::Raid5ee => to_spare_and_back(kept, all, slot, rng).await,
+        (Some(slot), None) if kept.level == Level::Raid5ee => {
+            to_spare_and_back(kept, all, slot, rng).await
+        }
         (Some(slot), _)
-            if kept.level == Level::Raid5ee && kept.stale.get().iter().count() == 1 && rng.chance(1, 2) =>
+            if kept.level == Level::Raid5ee
+                && kept.stale.get().iter().count() == 1
+                && rng.chance(1, 2) =>
         {
             to_spare_and_back(kept, all, slot, rng).await;
         }
@@ -102,7 +106,8 @@ async fn replace_in_use(kept: &Rc<Kept>, all: &[SimDrive], slot: u16, rng: &mut 
     }
     kept.replacement.set(Some((slot, spare)));
     let source = open(&kept.env, spare).await;
-    kept.apply(Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY }, Some(source)).await;
+    kept.apply(Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY }, Some(source))
+        .await;
     kept.begin(TaskKind::Copy { slot: index }).await;
     if rng.chance(1, 4) {
         all[usize::from(spare)].fail_next(1, Some("write"), IoErrorKind::Medium);
@@ -135,7 +140,11 @@ pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
             let index = DriveIndex(slot);
             kept.stop().await;
             let source = open(&kept.env, spare).await;
-            kept.apply(Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY }, Some(source)).await;
+            kept.apply(
+                Change::ReplacementBegan { slot: index, left: RegionSet::EMPTY },
+                Some(source),
+            )
+            .await;
             kept.begin(TaskKind::Copy { slot: index }).await;
             assert!(kept.wait_ended().await, "all but the lost blocks is copied");
             kept.places.borrow_mut()[usize::from(slot)] = spare;
@@ -151,7 +160,8 @@ pub async fn hail(kept: &Rc<Kept>, all: &[SimDrive], drives: u16, rng: &mut Rng)
             let at = rng.below(MEMBER.0 / 512 - 8) * 512;
             for slot in 0..drives {
                 if rng.chance(1, 2) {
-                    of(slot).make_unreadable(range(at + 512 * rng.below(3), 512 * (1 + rng.below(4))));
+                    of(slot)
+                        .make_unreadable(range(at + 512 * rng.below(3), 512 * (1 + rng.below(4))));
                 }
             }
         }

@@ -3,7 +3,8 @@
 use super::CAPACITY;
 use platform::sync::{Credits, Taken};
 use platform::{
-    BlockTarget, Buf, Durability, Env, HostSectors, IoError, Slice, StatusExtent, TargetGeometry, Targets,
+    BlockTarget, Buf, Durability, Env, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
+    Targets,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -92,7 +93,11 @@ impl BlockTarget for Served {
         !self.disk.is_away.get()
     }
 
-    async fn read(self: &Rc<Self>, range: ByteRange, mut buf: Buf) -> (Result<(), IoError>, Option<Buf>) {
+    async fn read(
+        self: &Rc<Self>,
+        range: ByteRange,
+        mut buf: Buf,
+    ) -> (Result<(), IoError>, Option<Buf>) {
         let at = self.takes_time(range).await;
         buf.bytes_mut().copy_from_slice(&self.disk.bytes.borrow()[at]);
         (Ok(()), Some(buf))

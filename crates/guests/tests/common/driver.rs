@@ -83,8 +83,12 @@ impl Driver {
     }
 
     fn descriptor(&self, at: u64, address: u64, len: u32, flags: u16, next: u16) {
-        let bytes =
-            [&address.to_le_bytes()[..], &len.to_le_bytes(), &flags.to_le_bytes(), &next.to_le_bytes()];
+        let bytes = [
+            &address.to_le_bytes()[..],
+            &len.to_le_bytes(),
+            &flags.to_le_bytes(),
+            &next.to_le_bytes(),
+        ];
         self.put(at, &bytes.concat());
     }
 
@@ -97,7 +101,8 @@ impl Driver {
     }
 
     async fn kick(&self) {
-        let (kick, new) = (self.state.borrow().kick.clone().unwrap(), self.state.borrow().available);
+        let (kick, new) =
+            (self.state.borrow().kick.clone().unwrap(), self.state.borrow().available);
         let is_wanted = match self.event_idx {
             true => self.number(USED + 4 + u64::from(SIZE) * 8) == new.wrapping_sub(1),
             false => self.number(USED) & 1 == 0,
@@ -143,7 +148,13 @@ impl Driver {
         let status = BUFFERS - 16;
         let placed = self.place(parts);
         for (index, (address, len, flags)) in placed.iter().enumerate() {
-            self.descriptor(DESCRIPTORS + index as u64 * 16, *address, *len, flags | NEXT, index as u16 + 1);
+            self.descriptor(
+                DESCRIPTORS + index as u64 * 16,
+                *address,
+                *len,
+                flags | NEXT,
+                index as u16 + 1,
+            );
         }
         self.descriptor(DESCRIPTORS + placed.len() as u64 * 16, status, 1, WRITE, 0);
         self.offer(0);
@@ -174,7 +185,13 @@ impl Driver {
         };
         for (index, (address, len, flags)) in table.iter().enumerate() {
             let more = if index + 1 < table.len() { NEXT } else { 0 };
-            self.descriptor(TABLE + index as u64 * 16, *address, *len, flags | more, index as u16 + 1);
+            self.descriptor(
+                TABLE + index as u64 * 16,
+                *address,
+                *len,
+                flags | more,
+                index as u16 + 1,
+            );
         }
         self.descriptor(DESCRIPTORS + 48, TABLE, table.len() as u32 * 16, INDIRECT, 0);
         self.offer(3);
@@ -285,9 +302,12 @@ impl Driver {
             }
             while let Some((head, _)) = self.next_used() {
                 let at = asked.iter().position(|(asked, _)| *asked == head);
-                let (_, number) = asked.remove(at.unwrap_or_else(|| panic!("{head} completed twice")));
-                let status: u8 =
-                    self.memory.read_obj(GuestAddress(BUFFERS + u64::from(head) * 0x1000 + 32)).unwrap();
+                let (_, number) =
+                    asked.remove(at.unwrap_or_else(|| panic!("{head} completed twice")));
+                let status: u8 = self
+                    .memory
+                    .read_obj(GuestAddress(BUFFERS + u64::from(head) * 0x1000 + 32))
+                    .unwrap();
                 assert_eq!(status, 0, "write {number}");
                 writes.answered.fetch_add(1, Ordering::Relaxed);
                 free.push(head);

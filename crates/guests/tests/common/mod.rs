@@ -8,8 +8,8 @@ pub use disk::{Disk, TestTargets};
 pub use driver::{ATTACKS, Driver, HEADER, Part, Writes, header};
 
 use guests::{
-    Disk as Told, GuestMemory, GuestMessage, InFlight, QueueId, QueueStart, RingPlace, guest_mailbox,
-    in_flight_bytes, serve_guests,
+    Disk as Told, GuestMemory, GuestMessage, InFlight, QueueId, QueueStart, RingPlace,
+    guest_mailbox, in_flight_bytes, serve_guests,
 };
 use platform::{Address, Env, Hosts, Peer, Stream, StreamSource, mailbox};
 use platform_sim::{ProcessId, Sim, SimOptions};
@@ -58,8 +58,18 @@ impl Machine {
         let shard = serve(&sim.env(), &disk);
         let notes = new_memory(in_flight_bytes(SIZE).as_usize());
         let queue = QueueId(0);
-        let mut machine =
-            Machine { sim, disk, guest, memory, notes, driver, event_idx, shard, queue, writing: None };
+        let mut machine = Machine {
+            sim,
+            disk,
+            guest,
+            memory,
+            notes,
+            driver,
+            event_idx,
+            shard,
+            queue,
+            writing: None,
+        };
         machine.start_queue();
         machine
     }
@@ -69,7 +79,8 @@ impl Machine {
         let address = Address::Unix(format!("{name}{}", self.queue.0));
         let (env, guest) = (self.sim.env(), self.sim.env_of(self.guest, 0));
         let listens = address.clone();
-        let listener = self.sim.run(async move { env.world().listen(&listens).await }).unwrap().unwrap();
+        let listener =
+            self.sim.run(async move { env.world().listen(&listens).await }).unwrap().unwrap();
         let connecting = guest.spawn("connect", {
             let guest = guest.clone();
             async move { guest.world().connect(&address).await.unwrap().attach(&guest).unwrap() }

@@ -152,7 +152,11 @@ impl Store {
     ///
     /// # Errors
     /// Why it fails. The error is a clause that completes a message.
-    fn read(&self, read: Read, answered: &mpsc::Receiver<Result<Points, String>>) -> Result<Points, String> {
+    fn read(
+        &self,
+        read: Read,
+        answered: &mpsc::Receiver<Result<Points, String>>,
+    ) -> Result<Points, String> {
         let gone = || "the thread of the history has ended".to_owned();
         self.orders.send(Request::Read(Box::new(read))).map_err(|_| gone())?;
         answered.recv().unwrap_or_else(|_| Err(gone()))

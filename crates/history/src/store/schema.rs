@@ -4,7 +4,8 @@
 //! subject  id, kind (0 volume, 1 drive), key, name, last_s: when it was last written
 //! minute   t, subject, data: what was done in the minute that begins at t (encoding.rs)
 //! quarter  the same of fifteen minutes
-//! meta     key, value: `bounds` of the histograms' buckets, `rolled_to`: up to where minutes were added up to quarters
+//! meta     key, value: `bounds` of the histograms' buckets, `rolled_to`: up to where minutes were
+//!          added up to quarters
 //! ```
 
 use database::{Layout, PAGE, Unusable};
@@ -54,9 +55,12 @@ pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
     let layout = Layout { application: APPLICATION, version: VERSION, create: &create };
     let connection = database::open(path, layout)?;
     database::check(&connection)?;
-    let journal: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    let journal: String =
+        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if journal != "wal" {
-        return Err(Unusable::ForNow(format!("its journal mode cannot be WAL, but is '{journal}'")));
+        return Err(Unusable::ForNow(format!(
+            "its journal mode cannot be WAL, but is '{journal}'"
+        )));
     }
     connection.pragma_update(None, "wal_autocheckpoint", JOURNAL_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_PAGES * PAGE as i64)?;
@@ -64,7 +68,11 @@ pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
         .query_row("SELECT value FROM meta WHERE key = 'bounds'", [], |row| row.get(0))
         .optional()?;
     if kept != Some(bounds()) {
-        return Err(Unusable::File("its histograms have other buckets than this program's".to_owned()));
+        return Err(Unusable::File(
+            "its histograms have other buckets than this \
+            program's"
+                .to_owned(),
+        ));
     }
     let pages = i64::try_from(bytes / PAGE).unwrap_or(i64::MAX);
     connection.pragma_update(None, "max_page_count", pages)?;
@@ -94,7 +102,8 @@ pub(super) fn set_aside(path: &Path) -> Result<String, String> {
         for journal in ["-wal", "-shm", ""] {
             match std::fs::rename(beside(path, journal), beside(&aside, journal)) {
                 Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !journal.is_empty() => {}
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::NotFound && !journal.is_empty() => {}
                 Err(error) => return Err(format!("it cannot be moved aside: {error}")),
             }
         }

@@ -60,10 +60,12 @@ struct Statements<'t> {
 impl<'t> Statements<'t> {
     fn new(transaction: &'t Transaction<'_>) -> rusqlite::Result<Statements<'t>> {
         Ok(Statements {
-            find: transaction.prepare("SELECT id, name, last_s FROM subject WHERE kind = ?1 AND key = ?2")?,
+            find: transaction
+                .prepare("SELECT id, name, last_s FROM subject WHERE kind = ?1 AND key = ?2")?,
             make: transaction
                 .prepare("INSERT INTO subject (kind, key, name, last_s) VALUES (?1, ?2, ?3, ?4)")?,
-            change: transaction.prepare("UPDATE subject SET name = ?2, last_s = ?3 WHERE id = ?1")?,
+            change: transaction
+                .prepare("UPDATE subject SET name = ?2, last_s = ?3 WHERE id = ?1")?,
             get: transaction.prepare("SELECT data FROM minute WHERE t = ?1 AND subject = ?2")?,
             put: transaction.prepare("INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)")?,
         })
@@ -77,8 +79,9 @@ impl<'t> Statements<'t> {
         at_s: u64,
     ) -> rusqlite::Result<i64> {
         let Subject { kind, key, name } = subject;
-        let row =
-            |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?));
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
+        };
         let found: Option<(i64, String, i64)> =
             self.find.query_row(params![kind_number(*kind), key], row).optional()?;
         let Some((id, named, last)) = found else {
@@ -120,7 +123,9 @@ fn roll_up(transaction: &Transaction<'_>, now_s: u64) -> rusqlite::Result<()> {
         }
         at_s = begin + QUARTER_S;
     }
-    transaction.execute("INSERT OR REPLACE INTO meta VALUES ('rolled_to', ?1)", [end.to_string()]).map(|_| ())
+    transaction
+        .execute("INSERT OR REPLACE INTO meta VALUES ('rolled_to', ?1)", [end.to_string()])
+        .map(|_| ())
 }
 
 /// The end of the roll-up.
@@ -140,7 +145,8 @@ fn first_minute(connection: &Connection, from_s: u64, to_s: u64) -> rusqlite::Re
 /// The sums of a quarter's minutes, by subject.
 fn sums(transaction: &Transaction<'_>, begin: u64) -> rusqlite::Result<BTreeMap<i64, Interval>> {
     let mut sums: BTreeMap<i64, Interval> = BTreeMap::new();
-    let mut rows = transaction.prepare("SELECT subject, data FROM minute WHERE t >= ?1 AND t < ?2")?;
+    let mut rows =
+        transaction.prepare("SELECT subject, data FROM minute WHERE t >= ?1 AND t < ?2")?;
     let mut rows = rows.query([sql(begin), sql(begin + QUARTER_S)])?;
     while let Some(row) = rows.next()? {
         let bytes: Vec<u8> = row.get(1)?;
@@ -164,8 +170,9 @@ fn retain(transaction: &Transaction<'_>, now_s: u64) -> rusqlite::Result<()> {
 /// rows were deleted.
 pub(super) fn shorten(connection: &mut Connection) -> rusqlite::Result<bool> {
     let (first, last): (Option<i64>, Option<i64>) =
-        connection
-            .query_row("SELECT min(t), max(t) FROM quarter", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        connection.query_row("SELECT min(t), max(t) FROM quarter", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let (Some(first), Some(last)) = (first, last) else { return Ok(false) };
     let until = first + ((last - first) / 16).max(sql(QUARTER_S));
     connection.execute("DELETE FROM quarter WHERE t < ?1", [until]).map(|deleted| deleted > 0)

@@ -29,7 +29,12 @@ struct Writer<'w> {
 }
 
 /// Processes requests until it is closed.
-pub(super) fn run(path: &Path, limits: Limits, orders: &Receiver<Request>, notice: &dyn Fn(Notice)) {
+pub(super) fn run(
+    path: &Path,
+    limits: Limits,
+    orders: &Receiver<Request>,
+    notice: &dyn Fn(Notice),
+) {
     let mut writer =
         Writer { path, limits, notice, connection: None, waiting: Vec::new(), is_reported: false };
     writer.open();
@@ -148,7 +153,8 @@ fn points(
 
 /// Whether the file is near its size limit: then the disk is not full.
 fn is_at_limit(connection: &Connection, limits: Limits) -> bool {
-    let pages: rusqlite::Result<i64> = connection.query_row("PRAGMA page_count", [], |row| row.get(0));
+    let pages: rusqlite::Result<i64> =
+        connection.query_row("PRAGMA page_count", [], |row| row.get(0));
     let most = i64::try_from(limits.bytes / PAGE).unwrap_or(i64::MAX);
     pages.is_ok_and(|pages| pages + 64 >= most)
 }

@@ -27,5 +27,10 @@ pub(crate) const ROW: LevelRow = LevelRow {
     spare_strips: 0,
     parity_arrangements: &[],
     mirror_arrangements: &[],
-    formulas: Formulas { usable: "1", survives_at_least: "0", survives_at_most: "0", write_penalty: "1" },
+    formulas: Formulas {
+        usable: "1",
+        survives_at_least: "0",
+        survives_at_most: "0",
+        write_penalty: "1",
+    },
 };

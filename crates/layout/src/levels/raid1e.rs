@@ -55,7 +55,11 @@ pub(crate) const ROW: LevelRow = LevelRow {
     parity_strips: 0,
     spare_strips: 0,
     parity_arrangements: &[],
-    mirror_arrangements: &[MirrorArrangement::Near, MirrorArrangement::Offset, MirrorArrangement::Far],
+    mirror_arrangements: &[
+        MirrorArrangement::Near,
+        MirrorArrangement::Offset,
+        MirrorArrangement::Far,
+    ],
     formulas: Formulas {
         usable: "n / c",
         survives_at_least: "c - 1",

@@ -45,7 +45,8 @@ pub(crate) const ROW: LevelRow = LevelRow {
     level: Level::Raid5ee,
     name: "raid5ee",
     title: "RAID 5EE",
-    summary: "RAID 5 with a hot spare spread over all drives: any one drive may fail, and another after the rebuild into the spare",
+    summary: "RAID 5 with a hot spare spread over all drives: any one drive may fail, and another \
+        after the rebuild into the spare",
     family: Family::Parity,
     min_drives: DriveCount(4),
     max_drives: DriveCount(32),

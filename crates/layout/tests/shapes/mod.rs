@@ -11,10 +11,16 @@ pub fn all_shapes(drives: u16) -> Vec<Shape> {
         let row = level.row();
         let plain = Shape::new(level, DriveCount(drives));
         let spanned = row.spans.clone().map(|spans| Shape { spans: Some(spans), ..plain });
-        let copies = if row.mirror_arrangements.is_empty() { [None; 4] } else { [2, 3, 4, drives].map(Some) };
+        let copies = if row.mirror_arrangements.is_empty() {
+            [None; 4]
+        } else {
+            [2, 3, 4, drives].map(Some)
+        };
         let copied = spanned.flat_map(|shape| copies.map(|copies| Shape { copies, ..shape }));
         let arranged = copied
-            .flat_map(|shape| or_none(row.parity_arrangements).map(move |parity| Shape { parity, ..shape }))
+            .flat_map(|shape| {
+                or_none(row.parity_arrangements).map(move |parity| Shape { parity, ..shape })
+            })
             .flat_map(|shape| {
                 or_none(row.mirror_arrangements).map(move |mirrors| Shape { mirrors, ..shape })
             });
@@ -46,7 +52,8 @@ pub fn geometries(drives: u16, strip: StripSize, member_size: ByteCount) -> Vec<
 /// All roles in a stripe.
 pub fn roles(g: &Geometry) -> Vec<Role> {
     let data = (0..g.data_strips()).flat_map(|index| {
-        (0..g.copies()).map(move |copy| Role::Data { index: DataIndex(index), copy: CopyIndex(copy) })
+        (0..g.copies())
+            .map(move |copy| Role::Data { index: DataIndex(index), copy: CopyIndex(copy) })
     });
     let others = [
         (g.parity_strips() > 0, Role::P),

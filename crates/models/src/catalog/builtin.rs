@@ -69,7 +69,10 @@ pub(super) const FILES: &[(&str, &str)] = &[
         "catalog/controllers/adaptec-3805.toml",
         include_str!("../../../../catalog/controllers/adaptec-3805.toml"),
     ),
-    ("catalog/controllers/atto-r348.toml", include_str!("../../../../catalog/controllers/atto-r348.toml")),
+    (
+        "catalog/controllers/atto-r348.toml",
+        include_str!("../../../../catalog/controllers/atto-r348.toml"),
+    ),
     ("catalog/controllers/c220.toml", include_str!("../../../../catalog/controllers/c220.toml")),
     ("catalog/controllers/c236.toml", include_str!("../../../../catalog/controllers/c236.toml")),
     ("catalog/controllers/c610.toml", include_str!("../../../../catalog/controllers/c610.toml")),
@@ -77,9 +80,15 @@ pub(super) const FILES: &[(&str, &str)] = &[
         "catalog/controllers/cougar-point.toml",
         include_str!("../../../../catalog/controllers/cougar-point.toml"),
     ),
-    ("catalog/controllers/direct.toml", include_str!("../../../../catalog/controllers/direct.toml")),
+    (
+        "catalog/controllers/direct.toml",
+        include_str!("../../../../catalog/controllers/direct.toml"),
+    ),
     ("catalog/controllers/hba.toml", include_str!("../../../../catalog/controllers/hba.toml")),
-    ("catalog/controllers/icp-5085bl.toml", include_str!("../../../../catalog/controllers/icp-5085bl.toml")),
+    (
+        "catalog/controllers/icp-5085bl.toml",
+        include_str!("../../../../catalog/controllers/icp-5085bl.toml"),
+    ),
     (
         "catalog/controllers/intel-rms3cc080.toml",
         include_str!("../../../../catalog/controllers/intel-rms3cc080.toml"),
@@ -104,11 +113,26 @@ pub(super) const FILES: &[(&str, &str)] = &[
         "catalog/controllers/lsi-9260cv-8i.toml",
         include_str!("../../../../catalog/controllers/lsi-9260cv-8i.toml"),
     ),
-    ("catalog/controllers/lsi1064.toml", include_str!("../../../../catalog/controllers/lsi1064.toml")),
-    ("catalog/controllers/lsi1068.toml", include_str!("../../../../catalog/controllers/lsi1068.toml")),
-    ("catalog/controllers/lsi1078.toml", include_str!("../../../../catalog/controllers/lsi1078.toml")),
-    ("catalog/controllers/lsi2008.toml", include_str!("../../../../catalog/controllers/lsi2008.toml")),
-    ("catalog/controllers/lsi2108.toml", include_str!("../../../../catalog/controllers/lsi2108.toml")),
+    (
+        "catalog/controllers/lsi1064.toml",
+        include_str!("../../../../catalog/controllers/lsi1064.toml"),
+    ),
+    (
+        "catalog/controllers/lsi1068.toml",
+        include_str!("../../../../catalog/controllers/lsi1068.toml"),
+    ),
+    (
+        "catalog/controllers/lsi1078.toml",
+        include_str!("../../../../catalog/controllers/lsi1078.toml"),
+    ),
+    (
+        "catalog/controllers/lsi2008.toml",
+        include_str!("../../../../catalog/controllers/lsi2008.toml"),
+    ),
+    (
+        "catalog/controllers/lsi2108.toml",
+        include_str!("../../../../catalog/controllers/lsi2108.toml"),
+    ),
     (
         "catalog/controllers/lsi2208-1g-2.0.toml",
         include_str!("../../../../catalog/controllers/lsi2208-1g-2.0.toml"),
@@ -133,8 +157,14 @@ pub(super) const FILES: &[(&str, &str)] = &[
         "catalog/controllers/lsi2208-lite-3.0.toml",
         include_str!("../../../../catalog/controllers/lsi2208-lite-3.0.toml"),
     ),
-    ("catalog/controllers/patsburg-a.toml", include_str!("../../../../catalog/controllers/patsburg-a.toml")),
-    ("catalog/controllers/patsburg-b.toml", include_str!("../../../../catalog/controllers/patsburg-b.toml")),
+    (
+        "catalog/controllers/patsburg-a.toml",
+        include_str!("../../../../catalog/controllers/patsburg-a.toml"),
+    ),
+    (
+        "catalog/controllers/patsburg-b.toml",
+        include_str!("../../../../catalog/controllers/patsburg-b.toml"),
+    ),
     (
         "catalog/controllers/praid-cm400i.toml",
         include_str!("../../../../catalog/controllers/praid-cm400i.toml"),

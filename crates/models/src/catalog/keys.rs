@@ -14,7 +14,9 @@ pub struct Key {
 }
 
 macro_rules! parameters {
-    ($(#[$doc:meta])* $spec:ident { $($name:ident: $least:literal ..= $most:literal, $meaning:literal;)* }) => {
+    ($(#[$doc:meta])* $spec:ident {
+        $($name:ident: $least:literal ..= $most:literal, $meaning:literal;)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct $spec {
@@ -31,7 +33,9 @@ macro_rules! parameters {
             ///
             /// # Errors
             /// The first error of `value`.
-            pub fn read<E>(mut value: impl FnMut(&'static Key) -> Result<u64, E>) -> Result<$spec, E> {
+            pub fn read<E>(
+                mut value: impl FnMut(&'static Key) -> Result<u64, E>,
+            ) -> Result<$spec, E> {
                 let mut keys = Self::KEYS.iter();
                 $(let $name = match keys.next() {
                     Some(key) => value(key)?,

@@ -210,7 +210,10 @@ pub struct Catalog {
 
 /// Normalises a name: comparisons ignore case, spaces and dashes.
 fn folded(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, ' ' | '-' | '_' | '/')).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !matches!(c, ' ' | '-' | '_' | '/'))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 fn named<'a, T>(
@@ -250,7 +253,9 @@ impl Catalog {
         CATALOG.get_or_init(|| {
             let mut catalog = Catalog::default();
             for (file, text) in builtin::FILES {
-                catalog.read(file, text).expect("a test reads the files that are part of the program");
+                catalog
+                    .read(file, text)
+                    .expect("a test reads the files that are part of the program");
             }
             catalog
         })
@@ -293,6 +298,8 @@ impl Catalog {
     /// # Errors
     /// When the catalog has none.
     pub fn controller(&self, name: &str) -> Result<&ControllerSpec> {
-        named("controller", name, &self.controllers, |controller| (&controller.model, &controller.aliases))
+        named("controller", name, &self.controllers, |controller| {
+            (&controller.model, &controller.aliases)
+        })
     }
 }

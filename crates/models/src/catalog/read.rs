@@ -1,8 +1,8 @@
 //! Reads a catalog file. Every error has the file, the line and the key.
 
 use super::{
-    CacheSpec, ControllerCache, ControllerSpec, DriveKind, DriveSpec, Error, Key, Result, RotatingSpec,
-    Sourced, SsdSpec,
+    CacheSpec, ControllerCache, ControllerSpec, DriveKind, DriveSpec, Error, Key, Result,
+    RotatingSpec, Sourced, SsdSpec,
 };
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -50,15 +50,25 @@ const PRESETS: [&str; 3] = ["data-protection", "performance", "fast-path"];
 const SETTINGS: [&str; 4] = ["read-mode", "write-mode", "cache-mode", "drive-cache"];
 const PROTECTIONS: [&str; 4] = ["none", "BBU", "FBU", "CacheVault"];
 const LEVELS: [&str; 12] = [
-    "jbod", "raid0", "raid00", "raid1", "raid1e", "raid10", "raid4", "raid5", "raid5ee", "raid6", "raid50",
-    "raid60",
+    "jbod", "raid0", "raid00", "raid1", "raid1e", "raid10", "raid4", "raid5", "raid5ee", "raid6",
+    "raid50", "raid60",
 ];
 
 /// Keys of every drive, then keys of every controller.
 pub const COMMON_KEYS: &[Key] = &[
     Key { name: "capacity_bytes", least: 1 << 30, most: 1 << 50, meaning: "Capacity, in bytes." },
-    Key { name: "logical_sector_bytes", least: 512, most: 4096, meaning: "Logical sector size, in bytes." },
-    Key { name: "physical_sector_bytes", least: 512, most: 4096, meaning: "Physical sector size, in bytes." },
+    Key {
+        name: "logical_sector_bytes",
+        least: 512,
+        most: 4096,
+        meaning: "Logical sector size, in bytes.",
+    },
+    Key {
+        name: "physical_sector_bytes",
+        least: 512,
+        most: 4096,
+        meaning: "Physical sector size, in bytes.",
+    },
     Key { name: "queue_depth", least: 1, most: 1024, meaning: "Maximum queue depth." },
     Key {
         name: "write_cache",
@@ -182,9 +192,10 @@ impl File<'_> {
         such_as: &str,
     ) -> Result<T> {
         let Some(text) = text else {
-            return Err(
-                self.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
-            );
+            return Err(self.error(
+                0..0,
+                format_args!("the key '{key}' is missing; add one such as {such_as}"),
+            ));
         };
         text.get_ref()
             .parse()
@@ -201,12 +212,14 @@ struct Values<'a> {
 
 impl Values<'_> {
     fn take(&self, key: &'static Key) -> Result<u64> {
-        let Some((_, number)) = self.numbers.get_ref().iter().find(|(name, _)| name.get_ref() == key.name)
+        let Some((_, number)) =
+            self.numbers.get_ref().iter().find(|(name, _)| name.get_ref() == key.name)
         else {
             return Err(self.file.error(
                 self.numbers.span(),
                 format_args!(
-                    "the key '{}' is missing; add it with a source, such as {} = {{ value = {}, source = \"assumed\" }}",
+                    "the key '{}' is missing; add it with a source, such as {} = \
+                        {{ value = {}, source = \"assumed\" }}",
                     key.name, key.name, key.least
                 ),
             ));
@@ -215,14 +228,18 @@ impl Values<'_> {
         if !(key.least..=key.most).contains(value) {
             return Err(self.file.error(
                 number.span(),
-                format_args!("the key '{}': {value} is not from {} to {}", key.name, key.least, key.most),
+                format_args!(
+                    "the key '{}': {value} is not from {} to {}",
+                    key.name, key.least, key.most
+                ),
             ));
         }
         if !SOURCES.iter().any(|known| source.starts_with(known)) {
             return Err(self.file.error(
                 number.span(),
                 format_args!(
-                    "the key '{}': the source '{source}' does not say what kind it is; begin with one of {}",
+                    "the key '{}': the source '{source}' does not say what kind it is; begin with \
+                        one of {}",
                     key.name,
                     SOURCES.join(", ")
                 ),
@@ -283,13 +300,16 @@ pub(super) fn hardware(name: &str, text: &str) -> Result<Hardware> {
     let form: Form = toml::from_str(text).map_err(|error| file.unreadable(&error))?;
     let values = Values { file: &file, numbers: &form.values, asked: RefCell::default() };
     match form.kind.get_ref().as_str() {
-        "rotating" | "ssd" => drive(&file, &form, &values).map(|drive| Hardware::Drive(Box::new(drive))),
-        "controller" => {
-            controller(&file, &form, &values).map(|controller| Hardware::Controller(Box::new(controller)))
+        "rotating" | "ssd" => {
+            drive(&file, &form, &values).map(|drive| Hardware::Drive(Box::new(drive)))
         }
+        "controller" => controller(&file, &form, &values)
+            .map(|controller| Hardware::Controller(Box::new(controller))),
         other => Err(file.error(
             form.kind.span(),
-            format_args!("the key 'kind': '{other}' is not known; expected rotating, ssd or controller"),
+            format_args!(
+                "the key 'kind': '{other}' is not known; expected rotating, ssd or controller"
+            ),
         )),
     }
 }
@@ -322,6 +342,28 @@ fn drive(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<DriveSpec>
     })
 }
 
+fn missing(file: &File<'_>, key: &str, such_as: &str) -> Error {
+    file.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
+}
+
+/// The levels of a controller.
+fn levels(file: &File<'_>, form: &Form) -> Result<Vec<String>> {
+    let levels = form
+        .levels
+        .as_ref()
+        .ok_or_else(|| missing(file, "levels", "levels = [\"raid0\", \"raid1\"]"))?;
+    match levels.get_ref().iter().find(|level| !LEVELS.contains(&level.as_str())) {
+        None => Ok(levels.get_ref().clone()),
+        Some(level) => Err(file.error(
+            levels.span(),
+            format_args!(
+                "the key 'levels': there is no level '{level}'; expected some of {}",
+                LEVELS.join(", ")
+            ),
+        )),
+    }
+}
+
 fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<ControllerSpec> {
     let host_link = match &form.host {
         Some(host) if host.get_ref() == "none" => None,
@@ -329,26 +371,18 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
     };
     let drive_link = match &form.interface {
         Some(interface) if interface.get_ref() == "any" => None,
-        interface => Some(file.parsed("interface", interface.as_ref(), "interface = \"SAS 12G\"")?),
+        interface => {
+            Some(file.parsed("interface", interface.as_ref(), "interface = \"SAS 12G\"")?)
+        }
     };
-    let missing = |key: &str, such_as: &str| {
-        file.error(0..0, format_args!("the key '{key}' is missing; add one such as {such_as}"))
-    };
-    let levels = form.levels.as_ref().ok_or_else(|| missing("levels", "levels = [\"raid0\", \"raid1\"]"))?;
-    if let Some(level) = levels.get_ref().iter().find(|level| !LEVELS.contains(&level.as_str())) {
-        return Err(file.error(
-            levels.span(),
-            format_args!(
-                "the key 'levels': there is no level '{level}'; expected some of {}",
-                LEVELS.join(", ")
-            ),
-        ));
-    }
-    let strips = form.strips_kib.as_ref().ok_or_else(|| missing("strips_kib", "strips_kib = [64]"))?;
+    let levels = levels(file, form)?;
+    let strips =
+        form.strips_kib.as_ref().ok_or_else(|| missing(file, "strips_kib", "strips_kib = [64]"))?;
     if strips.get_ref().is_empty() {
-        return Err(
-            file.error(strips.span(), "the key 'strips_kib': no strip is offered; name one such as 64")
-        );
+        return Err(file.error(
+            strips.span(),
+            "the key 'strips_kib': no strip is offered; name one such as 64",
+        ));
     }
     let take = |name: &str| values.named(COMMON_KEYS, name);
     let cache_mib = take("cache_mib")?;
@@ -361,7 +395,7 @@ fn controller(file: &File<'_>, form: &Form, values: &Values<'_>) -> Result<Contr
         drive_link,
         ports: take("ports")?,
         most_drives: take("most_drives")?,
-        levels: levels.get_ref().clone(),
+        levels,
         strips_kib: strips.get_ref().clone(),
         cache_mib,
         cores: take("cores")?,
@@ -394,21 +428,30 @@ fn words(
         return Err(file.error(
             0..0,
             format_args!(
-                "the key '{key}' is missing, and there is a cache; add some of {key} = [\"{such_as}\"]"
+                "the key '{key}' is missing, and there is a cache; add some of {key} = \
+                    [\"{such_as}\"]"
             ),
         ));
     };
     match found.get_ref().iter().find(|word| !known.contains(&word.as_str())) {
         Some(word) => Err(file.error(
             found.span(),
-            format_args!("the key '{key}': '{word}' is not known; expected some of {}", known.join(", ")),
+            format_args!(
+                "the key '{key}': '{word}' is not known; expected some of {}",
+                known.join(", ")
+            ),
         )),
         None => Ok(found.get_ref().clone()),
     }
 }
 
 /// A controller's cache, if it has one; otherwise its keys are rejected.
-fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<Option<ControllerCache>> {
+fn cache(
+    file: &File<'_>,
+    form: &Form,
+    values: &Values<'_>,
+    mib: u64,
+) -> Result<Option<ControllerCache>> {
     if mib == 0 {
         let said = [
             ("protection", form.protection.as_ref().map(Spanned::span)),
@@ -427,7 +470,8 @@ fn cache(file: &File<'_>, form: &Form, values: &Values<'_>, mib: u64) -> Result<
     let Some(protection) = &form.protection else {
         return Err(file.error(
             0..0,
-            "the key 'protection' is missing, and there is a cache; add one such as protection = \"FBU\"",
+            "the key 'protection' is missing, and there is a cache; add one such as protection = \
+                \"FBU\"",
         ));
     };
     if !PROTECTIONS.contains(&protection.get_ref().as_str()) {

@@ -14,7 +14,8 @@ pub(crate) fn rotating_15k() -> (RotatingSpec, u64) {
 #[test]
 fn every_file_can_be_read() {
     let mut catalog = Catalog::default();
-    let names: std::collections::BTreeSet<&str> = builtin::FILES.iter().map(|(file, _)| *file).collect();
+    let names: std::collections::BTreeSet<&str> =
+        builtin::FILES.iter().map(|(file, _)| *file).collect();
     assert_eq!(names.len(), builtin::FILES.len(), "a file is there twice");
     for (file, text) in builtin::FILES {
         catalog.read(file, text).unwrap();
@@ -38,7 +39,11 @@ fn names_are_found_however_they_are_written() {
     }
     assert_eq!(catalog.drive("seagate st91000640ns").unwrap().aliases[0], "SATA-6G-HDD");
     for name in ["ST973451SS", "st973451ss", "Seagate ST973451SS", "seagate-st973451ss"] {
-        assert_eq!(catalog.drive(name).unwrap().model, "Seagate ST973451SS", "with and without its maker");
+        assert_eq!(
+            catalog.drive(name).unwrap().model,
+            "Seagate ST973451SS",
+            "with and without its maker"
+        );
     }
     let sentence = catalog.controller("PERC").unwrap_err().to_string();
     assert!(sentence.contains("'PERC'") && sentence.contains("LSI2008"), "{sentence}");
@@ -49,16 +54,28 @@ fn a_wrong_file_gets_file_line_and_key() {
     let (_, good) = builtin::FILES.iter().find(|(file, _)| file.contains("toshiba-mk")).unwrap();
     for (from, to, parts) in [
         ("rpm = {", "rpn = {", &[":7: ", "'rpm' is missing"][..]),
-        ("rpm = { value = 15000", "rpm = { value = 15", &["'rpm'", "15 is not from 3600 to 20000", ":13: "]),
+        (
+            "rpm = { value = 15000",
+            "rpm = { value = 15",
+            &["'rpm'", "15 is not from 3600 to 20000", ":13: "],
+        ),
         ("rpm = { value = 15000", "rpm = { value = \"fast\"", &["'rpm'", ":13: "]),
         (
             "rpm = {",
             "colour = { value = 1, source = \"assumed\" }\nrpm = {",
             &["'colour' is not known", ":13: "],
         ),
-        ("interface = \"SAS 6G\"", "interface = \"IDE\"", &["'interface'", "'IDE' is no drive link", ":4: "]),
+        (
+            "interface = \"SAS 6G\"",
+            "interface = \"IDE\"",
+            &["'interface'", "'IDE' is no drive link", ":4: "],
+        ),
         ("kind = \"rotating\"", "kind = \"tape\"", &["'kind'", "'tape'", ":1: "]),
-        ("source = \"data sheet\"", "source = \"a friend\"", &["a friend", "begin with one of published"]),
+        (
+            "source = \"data sheet\"",
+            "source = \"a friend\"",
+            &["a friend", "begin with one of published"],
+        ),
         ("model =", "modell =", &["modell", ":2: "]),
     ] {
         let text = good.replacen(from, to, 1);
@@ -124,7 +141,11 @@ fn what_is_wrong_with_a_cache_is_named() {
         ("protection = \"FBU\"", "protection = \"prayer\"", &["'prayer'", "CacheVault", ":8: "]),
         ("\"data-protection\"", "\"turbo\"", &["'presets'", "'turbo'", ":9: "]),
         ("\"read-mode\"", "\"colour\"", &["'settings'", "'colour'"]),
-        ("cache_mib = { value = 1024", "cache_mib = { value = 0", &["'protection' is of a cache", ":8: "]),
+        (
+            "cache_mib = { value = 1024",
+            "cache_mib = { value = 0",
+            &["'protection' is of a cache", ":8: "],
+        ),
         (
             "low_mark_percent = { value = 47",
             "low_mark_percent = { value = 50",

@@ -29,7 +29,12 @@ pub(crate) struct WriteCache {
 
 impl WriteCache {
     pub fn new(most_sectors: u64, most_runs: u64) -> WriteCache {
-        WriteCache { most_sectors, most_runs: most_runs as usize, dirty_sectors: 0, runs: VecDeque::new() }
+        WriteCache {
+            most_sectors,
+            most_runs: most_runs as usize,
+            dirty_sectors: 0,
+            runs: VecDeque::new(),
+        }
     }
 
     /// Accepts a write, merged with its neighbours; false if there is no space.
@@ -74,7 +79,8 @@ impl WriteCache {
 
     /// Marks the first sectors of a run, at most `most`, as written to the medium.
     pub fn clean(&mut self, start: u64, sectors: u64, geometry: &Geometry, now_ns: u64) {
-        let Some(at) = self.runs.iter().position(|run| run.start <= start && start < run.start + run.sectors)
+        let Some(at) =
+            self.runs.iter().position(|run| run.start <= start && start < run.start + run.sectors)
         else {
             return;
         };

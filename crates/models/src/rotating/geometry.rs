@@ -58,8 +58,9 @@ impl Geometry {
         let tracks_per_zone = sectors.div_ceil(per_row).next_multiple_of(spec.heads);
         let mut zones: Vec<Zone> = Vec::new();
         for zone in 0..ZONES {
-            let first_sector =
-                zones.last().map_or(0, |last| last.first_sector + last.sectors_per_track * tracks_per_zone);
+            let first_sector = zones
+                .last()
+                .map_or(0, |last| last.first_sector + last.sectors_per_track * tracks_per_zone);
             let first_track = zone * tracks_per_zone;
             zones.push(Zone { first_sector, first_track, sectors_per_track: per_track(zone) });
         }
@@ -106,7 +107,8 @@ impl Geometry {
         let zone = self.zone(start);
         let whole = ns / (self.revolution_ns + self.skew_ns);
         let rest = ns % (self.revolution_ns + self.skew_ns);
-        whole * zone.sectors_per_track + rest * zone.sectors_per_track / (self.revolution_ns + self.skew_ns)
+        whole * zone.sectors_per_track
+            + rest * zone.sectors_per_track / (self.revolution_ns + self.skew_ns)
     }
 
     /// The sectors of the track of a sector.

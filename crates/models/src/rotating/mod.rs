@@ -286,7 +286,8 @@ impl Rotating {
         for (at, waiting) in state.queue.iter().enumerate().take(self.spec.read_window as usize) {
             let command = &waiting.command;
             let writes = command.kind != Kind::Read;
-            let on_stream = !writes && stream.is_some_and(|stream| self.is_on(stream, command, now_ns));
+            let on_stream =
+                !writes && stream.is_some_and(|stream| self.is_on(stream, command, now_ns));
             let begins_ns = match stream {
                 Some(stream) if on_stream => self.reaches_ns(stream, command.start).max(now_ns),
                 // The next sectors, known early enough.
@@ -301,7 +302,8 @@ impl Rotating {
         }
         for (at, run) in state.cache.runs().iter().enumerate() {
             let goes_on = state.passed == (run.start, now_ns);
-            let positioning = if goes_on { 0 } else { self.positioning_ns(state, run.place, now_ns, true) };
+            let positioning =
+                if goes_on { 0 } else { self.positioning_ns(state, run.place, now_ns, true) };
             consider(Next::Run { at }, now_ns + positioning, run.since_ns);
         }
         best
@@ -379,7 +381,8 @@ impl Rotating {
             if !writes && state.stream.is_none() {
                 let ahead = self.spec.read_ahead_kib * 1024 / SECTOR;
                 let until = end + ahead;
-                state.stream = Some(Stream { from: start, head: end, since_ns: now_ns, until, asked: end });
+                state.stream =
+                    Some(Stream { from: start, head: end, since_ns: now_ns, until, asked: end });
             }
             self.admit(state, now_ns);
         }

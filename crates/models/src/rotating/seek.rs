@@ -16,8 +16,11 @@ pub(crate) struct SeekCurve {
 
 fn index(distance: u64) -> usize {
     let octave = distance.checked_ilog2().unwrap_or(0);
-    let step =
-        if octave >= 6 { (distance >> (octave - 6)) - STEPS } else { (distance << (6 - octave)) - STEPS };
+    let step = if octave >= 6 {
+        (distance >> (octave - 6)) - STEPS
+    } else {
+        (distance << (6 - octave)) - STEPS
+    };
     (u64::from(octave) * STEPS + step) as usize
 }
 

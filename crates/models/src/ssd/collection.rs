@@ -124,19 +124,25 @@ type SteadyStateKey = (u64, u64, u64, u64);
 
 thread_local! {
     /// Results on this thread. Many loads run on servers with the same drives and steady state.
-    static MOVED_PERMILLE: RefCell<BTreeMap<SteadyStateKey, u64>> = const { RefCell::new(BTreeMap::new()) };
+    static MOVED_PERMILLE: RefCell<BTreeMap<SteadyStateKey, u64>> =
+        const { RefCell::new(BTreeMap::new()) };
 }
 
 /// The units moved per thousand host-written units in the steady state, for a drive with this raw
 /// flash.
-pub(crate) fn moved_in_steady_state(sim: &SimHandle, capacity: u64, raw_gb: u64, prepared: Prepared) -> u64 {
+pub(crate) fn moved_in_steady_state(
+    sim: &SimHandle,
+    capacity: u64,
+    raw_gb: u64,
+    prepared: Prepared,
+) -> u64 {
     let rng = || sim.rng("collection", &raw_gb.to_string());
     let kind = (rng().next_u64(), capacity, raw_gb, prepared.random_percent);
     MOVED_PERMILLE.with(|found| {
         let mut found = found.borrow_mut();
-        *found
-            .entry(kind)
-            .or_insert_with(|| moved_permille(&mut rng(), capacity, raw_gb * 1_000_000_000, prepared))
+        *found.entry(kind).or_insert_with(|| {
+            moved_permille(&mut rng(), capacity, raw_gb * 1_000_000_000, prepared)
+        })
     })
 }
 

@@ -215,7 +215,8 @@ impl Ssd {
             return;
         }
         let since_ns = |waiting: &Operation| waiting.since_ns.max(die.other_done_ns);
-        let impatient = die.others.front().is_some_and(|waiting| now_ns - since_ns(waiting) >= MAX_WAIT_NS);
+        let impatient =
+            die.others.front().is_some_and(|waiting| now_ns - since_ns(waiting) >= MAX_WAIT_NS);
         let next = if impatient { None } else { die.reads.pop_front() };
         let Some(Operation { work, .. }) = next.or_else(|| die.others.pop_front()) else { return };
         die.current = Some(work);
@@ -417,7 +418,9 @@ impl Device for Ssd {
 
     fn busy(&self, now_ns: u64) -> Vec<(&'static str, u64)> {
         let state = self.state.borrow();
-        let of = |die: &Die| die.busy_ns + if die.current.is_some() { now_ns - die.busy_since_ns } else { 0 };
+        let of = |die: &Die| {
+            die.busy_ns + if die.current.is_some() { now_ns - die.busy_since_ns } else { 0 }
+        };
         let dies: u64 = state.dies.iter().map(of).sum::<u64>() / state.dies.len() as u64;
         let channels: u64 = self.channels.iter().map(|channel| channel.busy_ns(now_ns)).sum();
         vec![
@@ -440,7 +443,8 @@ impl Actor for Ssd {
                     match state.dies[die].current {
                         Some(work @ (Work::Read { .. } | Work::Gather)) => {
                             let bytes = if work == Work::Gather { self.program } else { self.page };
-                            let loaded = self.channel(die).book(self.now_ns(), self.transfer_ns(bytes));
+                            let loaded =
+                                self.channel(die).book(self.now_ns(), self.transfer_ns(bytes));
                             self.at(loaded, LOADED, value);
                             return;
                         }

@@ -103,7 +103,9 @@ impl InFlight {
         let cookie = Cookie(cookie);
         match self.slot(cookie)? {
             Slot { pending: Some(pending), coverage, .. } => Ok((cookie, pending, coverage)),
-            Slot { pending: None, .. } => Err(Error::new(ErrorKind::Protocol, "no such request in flight")),
+            Slot { pending: None, .. } => {
+                Err(Error::new(ErrorKind::Protocol, "no such request in flight"))
+            }
         }
     }
 
@@ -116,12 +118,14 @@ impl InFlight {
         self.free.push(cookie.slot() as u32);
         match (pending.failure, pending.command) {
             (Some(failure), _) => Ok(Err(failure)),
-            (None, Command::Read) if !covered => {
-                Err(Error::new(ErrorKind::Protocol, "the server ended a read before sending all of its data"))
-            }
-            (None, Command::BlockStatus) if !pending.extents_seen => {
-                Err(Error::new(ErrorKind::Protocol, "the server ended a block status without extents"))
-            }
+            (None, Command::Read) if !covered => Err(Error::new(
+                ErrorKind::Protocol,
+                "the server ended a read before sending all of its data",
+            )),
+            (None, Command::BlockStatus) if !pending.extents_seen => Err(Error::new(
+                ErrorKind::Protocol,
+                "the server ended a block status without extents",
+            )),
             (None, _) => Ok(Ok(())),
         }
     }

@@ -188,15 +188,22 @@ impl ClientStream {
             Judged::Disconnect => return usage("use disconnect() to end the connection"),
         }
         let encoded = header.encode(self.connected.style)?;
-        let pending = Pending { command, offset_bytes, length_bytes, failure: None, extents_seen: false };
+        let pending =
+            Pending { command, offset_bytes, length_bytes, failure: None, extents_seen: false };
         self.in_flight.begin(pending);
         Ok((cookie, encoded))
     }
 
     /// The request that ends the connection. Send it without outstanding requests, then close.
     pub fn disconnect(&self) -> Result<EncodedRequest> {
-        RequestHeader { flags: 0, command: c::CMD_DISC, cookie: 0, offset_bytes: 0, length_bytes: 0 }
-            .encode(self.connected.style)
+        RequestHeader {
+            flags: 0,
+            command: c::CMD_DISC,
+            cookie: 0,
+            offset_bytes: 0,
+            length_bytes: 0,
+        }
+        .encode(self.connected.style)
     }
 
     /// Parses up to the next event. Call again with the rest, even if empty, until there is no
@@ -247,7 +254,10 @@ impl ClientStream {
         };
         let left = u32::try_from(count).ok().and_then(|count| run.left_bytes.checked_sub(count));
         let Some(left) = left else {
-            let text = format!("{count} bytes were taken of a payload of which {} are left", run.left_bytes);
+            let text = format!(
+                "{count} bytes were taken of a payload of which {} are left",
+                run.left_bytes
+            );
             return Err(Error::new(ErrorKind::Usage, text));
         };
         run.position_bytes += count as u64;
@@ -310,7 +320,9 @@ impl ClientStream {
                         return Ok(Some(ReplyEvent::Done { cookie, result }));
                     }
                 }
-                State::Over => return Err(Error::new(ErrorKind::Usage, "this connection is already over")),
+                State::Over => {
+                    return Err(Error::new(ErrorKind::Usage, "this connection is already over"));
+                }
             }
         }
     }
@@ -328,14 +340,17 @@ impl ClientStream {
         let magic = Reader::new(self.piece.bytes()).u32().unwrap_or(0);
         let good = match self.connected.style {
             ReplyStyle::Simple => magic == c::SIMPLE_REPLY_MAGIC,
-            ReplyStyle::Structured => matches!(magic, c::SIMPLE_REPLY_MAGIC | c::STRUCTURED_REPLY_MAGIC),
+            ReplyStyle::Structured => {
+                matches!(magic, c::SIMPLE_REPLY_MAGIC | c::STRUCTURED_REPLY_MAGIC)
+            }
             ReplyStyle::Extended => magic == c::EXTENDED_REPLY_MAGIC,
         };
         if good {
             return Ok(());
         }
         let style = self.connected.style;
-        let text = format!("the server's reply begins with {magic:#x}, which is no {style:?} reply");
+        let text =
+            format!("the server's reply begins with {magic:#x}, which is no {style:?} reply");
         Err(Error::new(ErrorKind::FramingLost, text))
     }
 
@@ -351,7 +366,9 @@ impl ClientStream {
         let length = if self.connected.style == ReplyStyle::Extended {
             let offset = reader.u64().unwrap_or(0);
             if offset != pending.offset_bytes {
-                return Err(protocol("an extended reply repeats another offset than its request's"));
+                return Err(protocol(
+                    "an extended reply repeats another offset than its request's",
+                ));
             }
             reader.u64().unwrap_or(0)
         } else {
@@ -361,7 +378,9 @@ impl ClientStream {
         let chunk = Chunk { cookie, kind, done, length };
         let extended = self.connected.style == ReplyStyle::Extended;
         let want = match (kind, pending.command) {
-            (c::REPLY_TYPE_NONE, _) if length == 0 && done => return Ok(State::ChunkEnd { cookie, done }),
+            (c::REPLY_TYPE_NONE, _) if length == 0 && done => {
+                return Ok(State::ChunkEnd { cookie, done });
+            }
             (c::REPLY_TYPE_OFFSET_DATA, Command::Read) if length >= 9 => 8,
             (c::REPLY_TYPE_OFFSET_HOLE, Command::Read) if length == 12 => 12,
             (c::REPLY_TYPE_BLOCK_STATUS, Command::BlockStatus)
@@ -370,7 +389,10 @@ impl ClientStream {
                 4
             }
             (c::REPLY_TYPE_BLOCK_STATUS_EXT, Command::BlockStatus)
-                if extended && length >= 24 && (length - 8).is_multiple_of(16) && !pending.extents_seen =>
+                if extended
+                    && length >= 24
+                    && (length - 8).is_multiple_of(16)
+                    && !pending.extents_seen =>
             {
                 8
             }
@@ -390,7 +412,9 @@ impl ClientStream {
         let style = self.connected.style;
         let (cookie, pending, coverage) = self.in_flight.find(cookie)?;
         if style != ReplyStyle::Simple && pending.command == Command::Read {
-            return Err(protocol("the server answered a read with a simple reply after agreeing on chunks"));
+            return Err(protocol(
+                "the server answered a read with a simple reply after agreeing on chunks",
+            ));
         }
         if error != 0 {
             let errno = Errno::from_wire(error);
@@ -424,14 +448,18 @@ impl ClientStream {
             }
             c::REPLY_TYPE_BLOCK_STATUS | c::REPLY_TYPE_BLOCK_STATUS_EXT => {
                 if reader.u32() != self.connected.base_allocation {
-                    return Err(protocol("the server sent extents of a context that was not selected"));
+                    return Err(protocol(
+                        "the server sent extents of a context that was not selected",
+                    ));
                 }
                 let wide = kind == c::REPLY_TYPE_BLOCK_STATUS_EXT;
                 let left_bytes = length - if wide { 8 } else { 4 };
                 // A count of zero means that the chunk's length determines it.
                 let count = reader.u32().unwrap_or(0);
                 if count != 0 && u64::from(count) * 16 != left_bytes {
-                    return Err(protocol("the server's number of extents contradicts the chunk's length"));
+                    return Err(protocol(
+                        "the server's number of extents contradicts the chunk's length",
+                    ));
                 }
                 self.in_flight.find(cookie.to_wire())?.1.extents_seen = true;
                 Ok((State::Extents { chunk, left_bytes, extents: Vec::new() }, None))

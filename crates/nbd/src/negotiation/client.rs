@@ -40,7 +40,12 @@ pub struct ClientOptions {
 impl ClientOptions {
     /// Requests all features.
     pub fn new(export: impl Into<String>) -> ClientOptions {
-        ClientOptions { export: export.into(), extended: true, structured: true, base_allocation: true }
+        ClientOptions {
+            export: export.into(),
+            extended: true,
+            structured: true,
+            base_allocation: true,
+        }
     }
 }
 
@@ -53,7 +58,8 @@ pub struct Connected {
     pub flags: ExportFlags,
     /// The framing of requests and replies.
     pub style: ReplyStyle,
-    /// Block size constraints: the server's if it gave valid ones, otherwise [`BlockSizes::DEFAULT`].
+    /// Block size constraints: the server's if it gave valid ones, otherwise
+    /// [`BlockSizes::DEFAULT`].
     pub block_sizes: BlockSizes,
     /// The server's name for `base:allocation`, if it was selected.
     pub base_allocation: Option<u32>,
@@ -73,7 +79,9 @@ impl Connected {
         let sizes = self.block_sizes;
         let extended = self.style == ReplyStyle::Extended;
         let limit = match command {
-            Command::Read | Command::Write => sizes.maximum_bytes.min(LONGEST_TRANSFER_BYTES).into(),
+            Command::Read | Command::Write => {
+                sizes.maximum_bytes.min(LONGEST_TRANSFER_BYTES).into()
+            }
             Command::Flush | Command::Disconnect => 0,
             _ if extended => u64::MAX,
             Command::Cache | Command::WriteZeroes => sizes.maximum_bytes.into(),
@@ -206,12 +214,16 @@ impl ClientHandshake {
     fn greeting(&mut self, bytes: &[u8], output: &mut Vec<u8>) -> Result<()> {
         let mut reader = Reader::new(bytes);
         if reader.u64() != Some(c::INIT_MAGIC) {
-            return Err(Error::new(ErrorKind::NotNbd, "the server's greeting is not that of an NBD server"));
+            return Err(Error::new(
+                ErrorKind::NotNbd,
+                "the server's greeting is not that of an NBD server",
+            ));
         }
         match reader.u64() {
             Some(c::OPTION_MAGIC) => {}
             Some(c::OLDSTYLE_MAGIC) => {
-                let sentence = "the server speaks only the oldstyle negotiation, which has no export names";
+                let sentence =
+                    "the server speaks only the oldstyle negotiation, which has no export names";
                 return Err(Error::new(ErrorKind::NotNbd, sentence));
             }
             _ => {
@@ -240,7 +252,8 @@ impl ClientHandshake {
 
     /// The option after `option`, by the requests and the results so far.
     fn after(&self, option: u32) -> u32 {
-        let wants_context = self.options.base_allocation && self.connected.style != ReplyStyle::Simple;
+        let wants_context =
+            self.options.base_allocation && self.connected.style != ReplyStyle::Simple;
         match option {
             0 if self.options.extended => c::OPT_EXTENDED_HEADERS,
             0 | c::OPT_EXTENDED_HEADERS
@@ -248,7 +261,9 @@ impl ClientHandshake {
             {
                 c::OPT_STRUCTURED_REPLY
             }
-            0 | c::OPT_EXTENDED_HEADERS | c::OPT_STRUCTURED_REPLY if wants_context => c::OPT_SET_META_CONTEXT,
+            0 | c::OPT_EXTENDED_HEADERS | c::OPT_STRUCTURED_REPLY if wants_context => {
+                c::OPT_SET_META_CONTEXT
+            }
             _ => c::OPT_GO,
         }
     }
@@ -267,14 +282,19 @@ impl ClientHandshake {
             c::OPT_SET_META_CONTEXT => {
                 let query = c::BASE_ALLOCATION.as_bytes();
                 let count = 1u32.to_be_bytes();
-                put_option(output, option, &[&name_length, name, &count, &wire_length(query.len()), query]);
+                put_option(
+                    output,
+                    option,
+                    &[&name_length, name, &count, &wire_length(query.len()), query],
+                );
             }
             c::OPT_EXPORT_NAME => put_option(output, option, &[name]),
             _ => put_option(output, option, &[]),
         }
         self.asked = option;
         self.replies = 0;
-        self.state = if option == c::OPT_EXPORT_NAME { State::ExportName } else { State::ReplyHeader };
+        self.state =
+            if option == c::OPT_EXPORT_NAME { State::ExportName } else { State::ReplyHeader };
     }
 
     fn reply_header(&mut self, bytes: &[u8]) -> Result<()> {
@@ -289,7 +309,10 @@ impl ClientHandshake {
         let (option, kind, length) =
             (reader.u32().unwrap_or(0), reader.u32().unwrap_or(0), reader.u32().unwrap_or(0));
         if option != self.asked {
-            return Err(protocol(format!("the server answered option {option} when asked {}", self.asked)));
+            return Err(protocol(format!(
+                "the server answered option {option} when asked {}",
+                self.asked
+            )));
         }
         self.replies += 1;
         if length > MAX_OPTION_BYTES || self.replies > MAX_REPLIES {
@@ -302,7 +325,12 @@ impl ClientHandshake {
         Ok(())
     }
 
-    fn reply(&mut self, kind: u32, payload: &[u8], output: &mut Vec<u8>) -> Result<Option<Connected>> {
+    fn reply(
+        &mut self,
+        kind: u32,
+        payload: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<Option<Connected>> {
         if kind & c::REP_ERR_BIT != 0 {
             return self.refused(kind, payload, output).map(|()| None);
         }
@@ -324,7 +352,9 @@ impl ClientHandshake {
             }
             (option, _) => {
                 let name = option_name(option);
-                return Err(protocol(format!("the server answered {name} with a reply of type {kind}")));
+                return Err(protocol(format!(
+                    "the server answered {name} with a reply of type {kind}"
+                )));
             }
         }
         self.ask(self.after(self.asked), output);
@@ -341,7 +371,8 @@ impl ClientHandshake {
             self.ask(self.after(self.asked), output);
             return Ok(());
         }
-        let can_fall_back = kind == c::REP_ERR_UNSUP && self.connected.style != ReplyStyle::Extended;
+        let can_fall_back =
+            kind == c::REP_ERR_UNSUP && self.connected.style != ReplyStyle::Extended;
         if self.asked == c::OPT_GO && can_fall_back {
             self.ask(c::OPT_EXPORT_NAME, output);
             return Ok(());
@@ -364,8 +395,9 @@ impl ClientHandshake {
 
     fn context(&mut self, payload: &[u8]) -> Result<()> {
         let mut reader = Reader::new(payload);
-        let id =
-            reader.u32().ok_or_else(|| protocol("the server sent a metadata context without identity"))?;
+        let id = reader
+            .u32()
+            .ok_or_else(|| protocol("the server sent a metadata context without identity"))?;
         // Other contexts were not requested.
         if reader.rest() == c::BASE_ALLOCATION.as_bytes() {
             self.connected.base_allocation = Some(id);
@@ -375,16 +407,21 @@ impl ClientHandshake {
 
     fn info(&mut self, payload: &[u8]) -> Result<()> {
         let mut reader = Reader::new(payload);
-        let kind = reader.u16().ok_or_else(|| protocol("the server sent an information without type"))?;
+        let kind =
+            reader.u16().ok_or_else(|| protocol("the server sent an information without type"))?;
         let rest = reader.rest();
-        let too_short = || protocol(format!("the server's information {kind} has {} bytes", payload.len()));
+        let too_short =
+            || protocol(format!("the server's information {kind} has {} bytes", payload.len()));
         match kind {
             c::INFO_EXPORT if rest.len() == 10 => self.export(rest)?,
             c::INFO_BLOCK_SIZE if rest.len() == 12 => {
                 let mut reader = Reader::new(rest);
                 let mut next = || reader.u32().ok_or_else(too_short);
-                let sizes =
-                    BlockSizes { minimum_bytes: next()?, preferred_bytes: next()?, maximum_bytes: next()? };
+                let sizes = BlockSizes {
+                    minimum_bytes: next()?,
+                    preferred_bytes: next()?,
+                    maximum_bytes: next()?,
+                };
                 // Invalid sizes are ignored.
                 if sizes.is_valid() {
                     self.connected.block_sizes = sizes;

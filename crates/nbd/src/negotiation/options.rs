@@ -122,9 +122,17 @@ pub(crate) fn put_info(
     style: ReplyStyle,
 ) {
     let mut put = |info: u16, parts: [&[u8]; 3]| {
-        put_reply(output, option, c::REP_INFO, &[&info.to_be_bytes(), parts[0], parts[1], parts[2]]);
+        put_reply(
+            output,
+            option,
+            c::REP_INFO,
+            &[&info.to_be_bytes(), parts[0], parts[1], parts[2]],
+        );
     };
-    put(c::INFO_EXPORT, [&export.size_bytes.to_be_bytes(), &export.flags.to_wire(style).to_be_bytes(), &[]]);
+    put(
+        c::INFO_EXPORT,
+        [&export.size_bytes.to_be_bytes(), &export.flags.to_wire(style).to_be_bytes(), &[]],
+    );
     if query.wants(c::INFO_NAME) {
         put(c::INFO_NAME, [export.name.as_bytes(), &[], &[]]);
     }

@@ -274,7 +274,10 @@ impl ServerHandshake {
         }
         let forced = self.encryption == Encryption::Required && !self.is_encrypted;
         if forced && option == c::OPT_EXPORT_NAME {
-            return Err(Error::new(ErrorKind::TlsRequired, "the client asked for an export without TLS"));
+            return Err(Error::new(
+                ErrorKind::TlsRequired,
+                "the client asked for an export without TLS",
+            ));
         }
         if option == c::OPT_EXPORT_NAME {
             return self.export_name(payload, exports, output).map(Some);
@@ -290,7 +293,9 @@ impl ServerHandshake {
         match option {
             c::OPT_LIST => list(payload, exports, output),
             c::OPT_INFO | c::OPT_GO => return Ok(self.info(option, payload, exports, output)),
-            c::OPT_STRUCTURED_REPLY | c::OPT_EXTENDED_HEADERS => self.choose_style(option, payload, output),
+            c::OPT_STRUCTURED_REPLY | c::OPT_EXTENDED_HEADERS => {
+                self.choose_style(option, payload, output)
+            }
             c::OPT_LIST_META_CONTEXT | c::OPT_SET_META_CONTEXT => {
                 self.meta_context(option, payload, exports, output);
             }
@@ -323,7 +328,10 @@ impl ServerHandshake {
         output: &mut Vec<u8>,
     ) -> Result<ServerEvent> {
         if self.shutting_down {
-            return Err(Error::new(ErrorKind::ShuttingDown, "an export was asked for during shutdown"));
+            return Err(Error::new(
+                ErrorKind::ShuttingDown,
+                "an export was asked for during shutdown",
+            ));
         }
         if self.style == ReplyStyle::Extended {
             return Err(Error::new(
@@ -335,7 +343,10 @@ impl ServerHandshake {
             Error::new(ErrorKind::Protocol, "the client sent an export name that is no string")
         })?;
         let export = exports.find(name).ok_or_else(|| {
-            Error::new(ErrorKind::UnknownExport, format!("the client asked for the unknown export {name:?}"))
+            Error::new(
+                ErrorKind::UnknownExport,
+                format!("the client asked for the unknown export {name:?}"),
+            )
         })?;
         output.extend_from_slice(&export.size_bytes.to_be_bytes());
         output.extend_from_slice(&export.flags.to_wire(self.style).to_be_bytes());
@@ -375,24 +386,43 @@ impl ServerHandshake {
         if !payload.is_empty() {
             refuse(output, option, c::REP_ERR_INVALID, "this option has no payload");
         } else if option == c::OPT_STRUCTURED_REPLY && extended {
-            refuse(output, option, c::REP_ERR_EXT_HEADER_REQD, "extended headers are already in use");
+            refuse(
+                output,
+                option,
+                c::REP_ERR_EXT_HEADER_REQD,
+                "extended headers are already in use",
+            );
         } else if option == c::OPT_EXTENDED_HEADERS && extended {
             refuse(output, option, c::REP_ERR_INVALID, "extended headers are already in use");
         } else {
-            self.style =
-                if option == c::OPT_EXTENDED_HEADERS { ReplyStyle::Extended } else { ReplyStyle::Structured };
+            self.style = if option == c::OPT_EXTENDED_HEADERS {
+                ReplyStyle::Extended
+            } else {
+                ReplyStyle::Structured
+            };
             put_reply(output, option, c::REP_ACK, &[]);
         }
     }
 
-    fn meta_context(&mut self, option: u32, payload: &[u8], exports: &dyn Exports, output: &mut Vec<u8>) {
+    fn meta_context(
+        &mut self,
+        option: u32,
+        payload: &[u8],
+        exports: &dyn Exports,
+        output: &mut Vec<u8>,
+    ) {
         let set = option == c::OPT_SET_META_CONTEXT;
         if set {
             // The last selection is valid, even if it fails.
             self.selected_for = None;
         }
         if self.style == ReplyStyle::Simple {
-            return refuse(output, option, c::REP_ERR_INVALID, "structured replies have to be chosen first");
+            return refuse(
+                output,
+                option,
+                c::REP_ERR_INVALID,
+                "structured replies have to be chosen first",
+            );
         }
         let Some(query) = MetaQuery::parse(payload) else {
             return refuse(output, option, c::REP_ERR_INVALID, "malformed option");
@@ -400,7 +430,8 @@ impl ServerHandshake {
         let Some(export) = exports.find(query.name) else {
             return refuse(output, option, c::REP_ERR_UNKNOWN, "no such export");
         };
-        let asked = if set { query.allocation } else { query.allocation || query.wildcard || query.empty };
+        let asked =
+            if set { query.allocation } else { query.allocation || query.wildcard || query.empty };
         if asked && export.base_allocation {
             // The ID in a reply to LIST is reserved and should be zero.
             let id = if set { BASE_ALLOCATION_ID } else { 0 };

@@ -3,8 +3,8 @@
 
 use nbd::memory::MemoryServer;
 use nbd::{
-    BlockSizes, ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, ExportFlags,
-    ExportInfo, Extent, Failure, Negotiated, ReplyEvent, ReplyStyle,
+    BlockSizes, ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie,
+    ExportFlags, ExportInfo, Extent, Failure, Negotiated, ReplyEvent, ReplyStyle,
 };
 
 /// Parses hexadecimal digits; spaces and line ends are ignored, quoted text is literal.
@@ -113,7 +113,8 @@ impl Pair {
         for part in [header.as_ref(), payload].concat().chunks(self.fragment) {
             assert!(self.server.receive(part, &mut to_client)?);
         }
-        let mut outcome = Outcome { result: Ok(()), data: vec![0xee; length as usize], extents: Vec::new() };
+        let mut outcome =
+            Outcome { result: Ok(()), data: vec![0xee; length as usize], extents: Vec::new() };
         let mut done = false;
         for part in to_client.chunks(self.fragment) {
             done |= self.hear(part, cookie, &mut outcome)?;
@@ -125,7 +126,12 @@ impl Pair {
         Ok(outcome)
     }
 
-    fn hear(&mut self, mut input: &[u8], expected: Cookie, outcome: &mut Outcome) -> nbd::Result<bool> {
+    fn hear(
+        &mut self,
+        mut input: &[u8],
+        expected: Cookie,
+        outcome: &mut Outcome,
+    ) -> nbd::Result<bool> {
         loop {
             let step = self.client.receive(input)?;
             input = &input[step.consumed..];

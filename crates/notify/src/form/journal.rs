@@ -1,4 +1,5 @@
-//! The native protocol of systemd's journal: a datagram of fields (systemd.io, "Native Journal Protocol").
+//! The native protocol of systemd's journal: a datagram of fields (systemd.io, "Native Journal
+//! Protocol").
 
 use crate::Message;
 

@@ -7,7 +7,8 @@ const LONGEST: usize = 120;
 
 /// The subject.
 pub fn mail_subject(message: &Message, sender: &Sender) -> String {
-    let subject = format!("[softroc {}] {}: {}", sender.host, message.event.severity, message.text());
+    let subject =
+        format!("[softroc {}] {}: {}", sender.host, message.event.severity, message.text());
     if subject.chars().count() <= LONGEST {
         return subject;
     }

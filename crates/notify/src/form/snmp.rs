@@ -36,7 +36,8 @@ pub struct Variables<'a> {
 pub fn snmp(message: &Message, sender: &Sender, variables: Variables<'_>) -> Vec<u8> {
     let event = &message.event;
     // TimeTicks: hundredths of a second, 32 bits that wrap.
-    let up = variables.now_s.saturating_sub(sender.started_unix_s).wrapping_mul(100) & u64::from(u32::MAX);
+    let up = variables.now_s.saturating_sub(sender.started_unix_s).wrapping_mul(100)
+        & u64::from(u32::MAX);
     let severity = match event.severity {
         Severity::Info => 0,
         Severity::Warning => 1,
@@ -74,8 +75,13 @@ pub fn answers(datagram: &[u8], request: u32) -> bool {
         let (body, _) = part(rest, RESPONSE)?;
         let (number, rest) = part(body, INTEGER)?;
         let (error, _) = part(rest, INTEGER)?;
-        let value = |bytes: &[u8]| bytes.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
-        Some(number.len() <= 5 && value(number) == u64::from(request & 0x7FFF_FFFF) && value(error) == 0)
+        let value =
+            |bytes: &[u8]| bytes.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        Some(
+            number.len() <= 5
+                && value(number) == u64::from(request & 0x7FFF_FFFF)
+                && value(error) == 0,
+        )
     };
     read().unwrap_or(false)
 }

@@ -50,7 +50,9 @@ impl Checksum {
             Order::Big => u32::from_be_bytes(field),
             Order::Little => u32::from_le_bytes(field),
         };
-        [Checksum::Raw, Checksum::Standard].into_iter().find(|kind| kind.of_section(section) == carried)
+        [Checksum::Raw, Checksum::Standard]
+            .into_iter()
+            .find(|kind| kind.of_section(section) == carried)
     }
 
     /// Writes the CRC of a finished section into it.

@@ -111,7 +111,9 @@ impl<'a> RawCopy<'a> {
     fn report(&self, used: &Header, mut flaws: Vec<String>, has_odd_checksums: bool) -> CopyReport {
         let header = self.header.as_ref().ok().map(|(header, _)| header);
         // A sound copy whose sections lie elsewhere must not pass for the one that is used.
-        if header.is_some_and(|header| header.sequence == used.sequence && !header.agrees_with(used)) {
+        if header
+            .is_some_and(|header| header.sequence == used.sequence && !header.agrees_with(used))
+        {
             flaws.push("its header differs from that of the copy in use".into());
         }
         let state = match header {
@@ -135,7 +137,10 @@ pub(super) fn is_after(a: u32, b: u32) -> bool {
 ///
 /// # Errors
 /// [`ErrorKind::Damaged`] where no copy is sound, alone or with parts of the other.
-pub(super) fn choose(copies: &[RawCopy], anchor: &AnchorPlace) -> Result<(Structure, Vec<CopyReport>)> {
+pub(super) fn choose(
+    copies: &[RawCopy],
+    anchor: &AnchorPlace,
+) -> Result<(Structure, Vec<CopyReport>)> {
     let mut order: Vec<&RawCopy> = copies.iter().filter(|copy| copy.header.is_ok()).collect();
     order.sort_by(|a, b| match (&a.header, &b.header) {
         (Ok((a, _)), Ok((b, _))) => (a.is_open().cmp(&b.is_open())).then(
@@ -202,7 +207,8 @@ fn build(copy: &RawCopy, copies: &[RawCopy], lenient: bool) -> Option<(Structure
             sections[section.index()] = copy.bytes(section);
             continue;
         };
-        let theirs = peer.filter(|peer| peer.check(section).is_ok()).and_then(|peer| peer.bytes(section));
+        let theirs =
+            peer.filter(|peer| peer.check(section).is_ok()).and_then(|peer| peer.bytes(section));
         let alike = || {
             let (ours, theirs) = (copy.bytes(section)?, peer?.bytes(section)?);
             let begins = structure::has_signature(section, ours, coding).is_ok();

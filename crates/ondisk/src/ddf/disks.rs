@@ -95,7 +95,8 @@ pub struct DiskRecord {
     pub block_bytes: u16,
 }
 
-/// The length of an entry of the physical and of the virtual disk records, and of the head before them.
+/// The length of an entry of the physical and of the virtual disk records, and of the head before
+/// them.
 pub(super) const ENTRY: usize = 64;
 
 impl DiskRecord {

@@ -82,7 +82,10 @@ impl Writer {
     /// Writes bytes at an offset. Bytes that do not fit are left out: lengths are checked before
     /// encoding.
     pub(super) fn put(&mut self, at: usize, field: &[u8]) {
-        debug_assert!(at + field.len() <= self.bytes.len(), "a field at {at} lies past the end of its block");
+        debug_assert!(
+            at + field.len() <= self.bytes.len(),
+            "a field at {at} lies past the end of its block"
+        );
         let room = self.bytes.get_mut(at..).unwrap_or_default();
         let len = room.len().min(field.len());
         room[..len].copy_from_slice(&field[..len]);

@@ -75,7 +75,8 @@ impl Drive {
     /// The distance of its anchor before the last regular place; `None` where it lies at a regular
     /// place.
     pub(super) fn displaced_by(&self) -> Option<ByteCount> {
-        let belongs = |places: Vec<ByteRange>| places.iter().any(|place| place.start == self.anchor.at);
+        let belongs =
+            |places: Vec<ByteRange>| places.iter().any(|place| place.start == self.anchor.at);
         let is_odd = self.anchor.kind == HeaderKind::Anchor
             && !belongs(usual_places(self.size))
             && !belongs(places_in_front(self.size));
@@ -161,7 +162,13 @@ fn try_look(glimpse: &Glimpse, effort: Effort) -> std::result::Result<Look, Want
             Ok(drive) => return Ok(Look::Found(Box::new(drive))),
             Err(error) => {
                 let sequences = header_sequences(glimpse, &anchor, coding);
-                Look::Lost(Box::new(Lost { size: glimpse.size(), anchor, coding, sequences, error }))
+                Look::Lost(Box::new(Lost {
+                    size: glimpse.size(),
+                    anchor,
+                    coding,
+                    sequences,
+                    error,
+                }))
             }
         },
         Err(error) => Look::Nothing(error),
@@ -212,7 +219,10 @@ fn usual_anchor(glimpse: &Glimpse) -> std::result::Result<Result<Anchored>, Want
     }
 }
 
-fn anchor_at(glimpse: &Glimpse, places: Vec<ByteRange>) -> std::result::Result<Result<Anchored>, Wanted> {
+fn anchor_at(
+    glimpse: &Glimpse,
+    places: Vec<ByteRange>,
+) -> std::result::Result<Result<Anchored>, Wanted> {
     want(glimpse, &places)?;
     let mut first = None;
     for range in places {
@@ -220,7 +230,11 @@ fn anchor_at(glimpse: &Glimpse, places: Vec<ByteRange>) -> std::result::Result<R
         match Header::decode(block, HeaderKind::Anchor) {
             Ok((header, coding)) if !may_be_at(range.start, &header, coding) => {}
             Ok((header, coding)) => {
-                return Ok(Ok((header, coding, AnchorPlace { at: range.start, kind: HeaderKind::Anchor })));
+                return Ok(Ok((
+                    header,
+                    coding,
+                    AnchorPlace { at: range.start, kind: HeaderKind::Anchor },
+                )));
             }
             Err(error) if error.kind != ErrorKind::Blank && range.start != FRONT_ANCHOR => {
                 first = first.or(Some(error))
@@ -264,9 +278,15 @@ fn read_copies(
     for (kind, lba) in lbas {
         let header = copy_header(glimpse, anchor, coding, kind, lba);
         let at = ByteOffset(lba.saturating_mul(coding.block.bytes().0));
-        copies.push(RawCopy { kind, at, header, sections: std::array::from_fn(|_| RawSection::Absent) });
+        copies.push(RawCopy {
+            kind,
+            at,
+            header,
+            sections: std::array::from_fn(|_| RawSection::Absent),
+        });
     }
-    let wanted: Vec<ByteRange> = copies.iter().flat_map(|copy| section_ranges(glimpse, copy)).collect();
+    let wanted: Vec<ByteRange> =
+        copies.iter().flat_map(|copy| section_ranges(glimpse, copy)).collect();
     want(glimpse, &wanted)?;
     for copy in &mut copies {
         let Ok((header, coding)) = copy.header.clone() else { continue };
@@ -294,7 +314,8 @@ fn lba_of(copy: &RawCopy, coding: Coding) -> u64 {
 
 /// The sequences of the headers of an anchor's copies, where they can be read.
 fn header_sequences(glimpse: &Glimpse, anchor: &Header, coding: Coding) -> Vec<u32> {
-    let copies = [(HeaderKind::Primary, anchor.primary_lba), (HeaderKind::Secondary, anchor.secondary_lba)];
+    let copies =
+        [(HeaderKind::Primary, anchor.primary_lba), (HeaderKind::Secondary, anchor.secondary_lba)];
     let header = |(kind, lba)| copy_header(glimpse, anchor, coding, kind, lba).ok();
     copies.into_iter().filter_map(header).map(|(header, _)| header.sequence).collect()
 }
@@ -308,7 +329,8 @@ fn copy_header(
     lba: u64,
 ) -> Result<(Header, Coding)> {
     let name = kind.name();
-    let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
+    let damaged =
+        |what: String| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
     let Some(range) = blocks(glimpse, coding, lba, 1) else {
         return Err(damaged(format!("is at block {lba}, past the end of the drive")));
     };
@@ -317,7 +339,10 @@ fn copy_header(
     };
     let (header, found) = Header::decode(block, kind)?;
     if header.group != anchor.group {
-        return Err(damaged(format!("is of group {}, the anchor of {}", header.group, anchor.group)));
+        return Err(damaged(format!(
+            "is of group {}, the anchor of {}",
+            header.group, anchor.group
+        )));
     }
     if (header.primary_lba, header.secondary_lba) != (anchor.primary_lba, anchor.secondary_lba)
         || found.order != coding.order
@@ -340,7 +365,11 @@ fn section_range(
         return Ok(None);
     }
     if coding.bytes(u64::from(place.blocks)) > section.most_bytes() {
-        return Err(format!("the {} have an invalid length of {} blocks", section.name(), place.blocks));
+        return Err(format!(
+            "the {} have an invalid length of {} blocks",
+            section.name(),
+            place.blocks
+        ));
     }
     let start = lba.checked_add(u64::from(place.offset_blocks));
     match start.and_then(|start| blocks(glimpse, coding, start, u64::from(place.blocks))) {
@@ -393,7 +422,8 @@ fn own_copies(glimpse: &Glimpse) -> std::result::Result<Vec<Anchored>, Wanted> {
         if !anchors.iter().any(is_damaged) {
             continue;
         }
-        let places = [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
+        let places =
+            [site.primary(), site.secondary()].map(|at| ByteRange::new(at, ByteCount(4096)));
         want(glimpse, &places)?;
         let header = |range: &ByteRange| match glimpse.get(*range) {
             RangeState::Read(bytes) => header_in(bytes, 0, range.start),
@@ -435,7 +465,8 @@ fn header_in(bytes: &[u8], index: usize, start: ByteOffset) -> Option<Anchored> 
     let kinds = [HeaderKind::Anchor, HeaderKind::Primary, HeaderKind::Secondary];
     for block in [SectorSize::B512, SectorSize::B4096] {
         let Some(bytes) = bytes.get(index..index + block.bytes().as_usize()) else { continue };
-        let decoded = kinds.into_iter().find_map(|kind| Some((Header::decode(bytes, kind).ok()?, kind)));
+        let decoded =
+            kinds.into_iter().find_map(|kind| Some((Header::decode(bytes, kind).ok()?, kind)));
         let Some(((header, coding), kind)) = decoded else { continue };
         let says = match kind {
             HeaderKind::Anchor => Some(at.0),

@@ -101,9 +101,11 @@ impl Volume {
                 coding.block.bytes().0
             ))),
         };
-        let strip_shift = self.strip.bytes().0.trailing_zeros() - coding.block.bytes().0.trailing_zeros();
-        let element =
-            |(disk, start): &(DiskRef, ByteOffset)| Ok(Element { disk: *disk, start_lba: blocks(start.0)? });
+        let strip_shift =
+            self.strip.bytes().0.trailing_zeros() - coding.block.bytes().0.trailing_zeros();
+        let element = |(disk, start): &(DiskRef, ByteOffset)| {
+            Ok(Element { disk: *disk, start_lba: blocks(start.0)? })
+        };
         let elements: Vec<Element> = self.members.iter().map(element).collect::<Result<_>>()?;
         let part = |(span, elements): (usize, &[Element])| {
             Ok(VolumePart {
@@ -142,7 +144,12 @@ impl Group {
     /// [`ErrorKind::Contradiction`] where the group does not have that drive, and as
     /// [`Volume::parts`]; [`ErrorKind::TooLarge`] where the content exceeds the space of the
     /// structure.
-    pub fn structure(&self, site: &Site, own: DiskRef, extras: Option<(u32, &[u8])>) -> Result<Structure> {
+    pub fn structure(
+        &self,
+        site: &Site,
+        own: DiskRef,
+        extras: Option<(u32, &[u8])>,
+    ) -> Result<Structure> {
         let coding = site.coding();
         let header = site.header(self.guid, self.sequence, self.timestamp);
         let Some(disk) = self.disks.iter().find(|disk| disk.reference == own) else {
@@ -151,7 +158,8 @@ impl Group {
         let mut slots = Vec::new();
         for volume in &self.volumes {
             let parts = volume.parts(coding)?.into_iter();
-            let own_parts = parts.filter(|part| part.elements.iter().any(|element| element.disk == own));
+            let own_parts =
+                parts.filter(|part| part.elements.iter().any(|element| element.disk == own));
             slots.extend(own_parts.map(|part| Slot::Volume(Box::new(part))));
         }
         let slot_bytes = usize::from(header.record_blocks) * coding.block_bytes();

@@ -1,4 +1,5 @@
-//! The header: the anchor in the drive's last block, and the primary and the secondary that each begin a copy.
+//! The header: the anchor in the drive's last block, and the primary and the secondary that each
+//! begin a copy.
 //!
 //! ```text
 //!   0  4 0xDE11DE11              112  1 kind: 0 anchor, 1 primary, 2 secondary
@@ -267,18 +268,22 @@ impl Header {
     /// Decodes a header of that kind from its block; the length of `block` is the block size.
     ///
     /// # Errors
-    /// [`ErrorKind::Blank`] without the signature, [`ErrorKind::Damaged`] where the CRC is wrong in both variants,
-    /// [`ErrorKind::Version`] for a revision other than 1.x and 2.x, [`ErrorKind::Contradiction`] for another kind.
+    /// [`ErrorKind::Blank`] without the signature, [`ErrorKind::Damaged`] where the CRC is wrong in
+    /// both variants, [`ErrorKind::Version`] for a revision other than 1.x and 2.x,
+    /// [`ErrorKind::Contradiction`] for another kind.
     pub fn decode(block: &[u8], kind: HeaderKind) -> Result<(Header, Coding)> {
         let name = kind.name();
-        let damaged = |what: &str| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
+        let damaged =
+            |what: &str| Error::new(ErrorKind::Damaged, format!("the DDF {name} header {what}"));
         let Some(size) = SectorSize::from_bytes(block.len() as u64) else {
             return Err(damaged(&format!("has {} bytes; a block has 512 or 4096", block.len())));
         };
         let order = match Fields::new(block, Order::Big).u32(0) {
             HEADER_SIGNATURE => Order::Big,
             other if other.swap_bytes() == HEADER_SIGNATURE => Order::Little,
-            _ => return Err(Error::new(ErrorKind::Blank, format!("there is no DDF {name} header"))),
+            _ => {
+                return Err(Error::new(ErrorKind::Blank, format!("there is no DDF {name} header")));
+            }
         };
         let Some(checksum) = Checksum::carried_by(block, order) else {
             return Err(damaged("is damaged: its checksum is wrong"));
@@ -291,7 +296,8 @@ impl Header {
             return Err(Error::new(ErrorKind::Version, context));
         }
         if fields.u8(112) != kind.code() {
-            let context = format!("the DDF {name} header has kind {}, not {}", fields.u8(112), kind.code());
+            let context =
+                format!("the DDF {name} header has kind {}, not {}", fields.u8(112), kind.code());
             return Err(Error::new(ErrorKind::Contradiction, context));
         }
         Ok((Header::from_fields(&fields, revision), Coding { order, checksum, block: size }))

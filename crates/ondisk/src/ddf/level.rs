@@ -96,20 +96,25 @@ type Named<T> = std::result::Result<T, (&'static str, String)>;
 
 fn span_of(part: &VolumePart) -> Named<Span> {
     let (qualifier, width) = (part.qualifier, part.elements.len());
-    let unknown =
-        |name: &'static str| (name, format!("{name} with qualifier {qualifier} is not in the standard"));
+    let unknown = |name: &'static str| {
+        (name, format!("{name} with qualifier {qualifier} is not in the standard"))
+    };
     let span = |level: Level| Span { level, name: level.name(), parity: None, mirrors: None };
     match part.primary_level {
         primary::RAID0 if width == 1 => Ok(span(Level::Jbod)),
         primary::RAID0 => Ok(span(Level::Raid0)),
         primary::RAID1 if matches!(width, 2 | 3) => Ok(span(Level::Raid1)),
-        primary::RAID1 => {
-            Err(("raid1", format!("RAID 1 on {width} drives is not in the standard, which has 2 or 3")))
-        }
+        primary::RAID1 => Err((
+            "raid1",
+            format!("RAID 1 on {width} drives is not in the standard, which has 2 or 3"),
+        )),
         primary::RAID3 => Err(("raid3", "RAID 3, which splits sectors, cannot be served".into())),
         primary::MDF => {
             let parity = part.parity_disks;
-            Err(("mdf", format!("multi-dimensional parity with {parity} parity drives cannot be served")))
+            Err((
+                "mdf",
+                format!("multi-dimensional parity with {parity} parity drives cannot be served"),
+            ))
         }
         primary::JBOD if width == 1 => Ok(span(Level::Jbod)),
         primary::RAID1E => {
@@ -131,11 +136,16 @@ fn span_of(part: &VolumePart) -> Named<Span> {
                 let stripes = 1_u64 << if shift > 31 { 1 } else { shift };
                 Err((
                     "raid5r",
-                    format!("RAID 5R, whose parity moves every {stripes} stripes, cannot be served"),
+                    format!(
+                        "RAID 5R, whose parity moves every {stripes} stripes, cannot be served"
+                    ),
                 ))
             }
         },
-        other => Err(("unknown", format!("primary level {other:#04x} on {width} drives is not supported"))),
+        other => Err((
+            "unknown",
+            format!("primary level {other:#04x} on {width} drives is not supported"),
+        )),
     }
 }
 
@@ -177,7 +187,21 @@ fn parity_span(part: &VolumePart) -> Named<Span> {
     };
     match parity {
         Some(_) => Ok(Span { level, name, parity, mirrors: None }),
-        None => Err((name, format!("{name} with qualifier {} is not in the standard", part.qualifier))),
+        None => {
+            Err((name, format!("{name} with qualifier {} is not in the standard", part.qualifier)))
+        }
+    }
+}
+
+/// The number of spans of a shape; 1 for levels without spans.
+fn spans_of(shape: &Shape) -> Result<u16> {
+    match (shape.level, shape.spans) {
+        (_, Some(spans)) => Ok(spans),
+        (Level::Raid00 | Level::Raid10 | Level::Raid50 | Level::Raid60, None) => Err(Error::new(
+            ErrorKind::Contradiction,
+            format!("{} needs a number of spans", shape.level),
+        )),
+        (_, None) => Ok(1),
     }
 }
 
@@ -193,7 +217,10 @@ pub(super) fn read(part: &VolumePart) -> DecodedLevel {
     };
     let drives = width.saturating_mul(usize::from(spans));
     if drives == 0 || drives > MAX_DRIVES {
-        return other("unknown", format!("it has {drives} drives; 1 to {MAX_DRIVES} can be served"));
+        return other(
+            "unknown",
+            format!("it has {drives} drives; 1 to {MAX_DRIVES} can be served"),
+        );
     }
     let drives = DriveCount(drives as u16);
     if part.primary_level == primary::CONCATENATION && spans == 1 {
@@ -243,7 +270,10 @@ pub(super) fn read(part: &VolumePart) -> DecodedLevel {
                 MIRRORED => "mirrored".to_owned(),
                 other => format!("joined by secondary level {other:#04x}"),
             };
-            return other(span.name, format!("spans of {} that are {how} cannot be served", span.name));
+            return other(
+                span.name,
+                format!("spans of {} that are {how} cannot be served", span.name),
+            );
         }
     };
     if let VolumeLayout::Shape(shape, _) | VolumeLayout::Concatenated(shape) = &what
@@ -274,13 +304,7 @@ impl LevelCode {
     pub fn of(shape: &Shape) -> Result<LevelCode> {
         let error = |context: String| Error::new(ErrorKind::Contradiction, context);
         shape.check().map_err(|e| error(e.context))?;
-        let spans = match (shape.level, shape.spans) {
-            (_, Some(spans)) => spans,
-            (Level::Raid00 | Level::Raid10 | Level::Raid50 | Level::Raid60, None) => {
-                return Err(error(format!("{} needs a number of spans", shape.level)));
-            }
-            (_, None) => 1,
-        };
+        let spans = spans_of(shape)?;
         let (drives, width) = (shape.drives.0, shape.drives.0 / spans.max(1));
         let code = |primary_level, qualifier| LevelCode {
             primary_level,
@@ -292,25 +316,32 @@ impl LevelCode {
         let row = shape.level.row();
         let parity = shape.parity.or(row.parity_arrangements.first().copied());
         let mirrors = shape.mirrors.or(row.mirror_arrangements.first().copied());
+        let two_copies = shape.copies.unwrap_or(2) == 2;
         use ParityArrangement::*;
         Ok(match (shape.level, parity, mirrors) {
             (Level::Jbod, ..) => code(primary::JBOD, 0),
             (Level::Raid0 | Level::Raid00, ..) => code(primary::RAID0, 0),
-            (Level::Raid1 | Level::Raid10, ..) if width <= 3 => code(primary::RAID1, u8::from(width == 3)),
+            (Level::Raid1 | Level::Raid10, ..) if width <= 3 => {
+                code(primary::RAID1, u8::from(width == 3))
+            }
             (Level::Raid1, ..) => LevelCode {
                 spans: drives as u8,
                 drives_per_span: 1,
                 secondary_level: MIRRORED,
                 ..code(primary::JBOD, 0)
             },
-            (Level::Raid1e, _, Some(MirrorArrangement::Near)) if shape.copies.unwrap_or(2) == 2 => {
+            (Level::Raid1e, _, Some(MirrorArrangement::Near)) if two_copies => {
                 code(primary::RAID1E, 0)
             }
-            (Level::Raid1e, _, Some(MirrorArrangement::Offset)) if shape.copies.unwrap_or(2) == 2 => {
+            (Level::Raid1e, _, Some(MirrorArrangement::Offset)) if two_copies => {
                 code(primary::RAID1E, 1)
             }
-            (Level::Raid4 | Level::Raid5 | Level::Raid50, Some(ParityFirst), _) => code(primary::RAID4, 0),
-            (Level::Raid4 | Level::Raid5 | Level::Raid50, Some(ParityLast), _) => code(primary::RAID4, 1),
+            (Level::Raid4 | Level::Raid5 | Level::Raid50, Some(ParityFirst), _) => {
+                code(primary::RAID4, 0)
+            }
+            (Level::Raid4 | Level::Raid5 | Level::Raid50, Some(ParityLast), _) => {
+                code(primary::RAID4, 1)
+            }
             (Level::Raid5 | Level::Raid50, Some(RightAsymmetric), _) => code(primary::RAID5, 0),
             (Level::Raid5 | Level::Raid50, Some(RightSymmetric), _) => code(primary::RAID5, 1),
             (Level::Raid5 | Level::Raid50, Some(LeftAsymmetric), _) => code(primary::RAID5, 2),

@@ -151,7 +151,8 @@ impl Extras {
         if log.owner != Extras::OWNER {
             return Ok(None);
         }
-        let damaged = |what: &str| Error::new(ErrorKind::Damaged, format!("SoftROC's log in DDF {what}"));
+        let damaged =
+            |what: &str| Error::new(ErrorKind::Damaged, format!("SoftROC's log in DDF {what}"));
         let fields = Fields::new(&log.data, Order::Big);
         if fields.array(0) != Extras::MAGIC {
             return Err(damaged("has a wrong magic number"));
@@ -164,7 +165,11 @@ impl Extras {
         if Extras::crc(head, payload) != fields.u32(20) {
             return Err(damaged("has a wrong checksum"));
         }
-        Ok(Some(Extras { version: fields.u32(8), sequence: fields.u32(12), payload: payload.to_vec() }))
+        Ok(Some(Extras {
+            version: fields.u32(8),
+            sequence: fields.u32(12),
+            payload: payload.to_vec(),
+        }))
     }
 
     /// Encodes the log.
@@ -226,7 +231,8 @@ mod tests {
             let mut section = Writer::new(512, Order::Big);
             log.encode(&mut section, revision);
             let mut bytes = section.into_bytes();
-            let decode = |bytes: &[u8]| BadBlockLog::decode(Fields::new(bytes, Order::Big), 512, revision);
+            let decode =
+                |bytes: &[u8]| BadBlockLog::decode(Fields::new(bytes, Order::Big), 512, revision);
             assert_eq!(decode(&bytes), Ok(log.clone()));
             bytes[8..10].copy_from_slice(&[0xFF; 2]);
             assert_eq!(decode(&bytes).unwrap_err().kind, ErrorKind::Damaged);

@@ -1,11 +1,14 @@
 //! SNIA Common RAID Disk Data Format (DDF), revisions 1.2 and 2.0: decoded, interpreted, written.
 //!
 //! ```text
-//! drive                                      relative to its header, in blocks
-//! ┌───────────────┬────────────┬────────┐    ┌────────┬────────────┬───────┬─────────┬─────────┬─────┬────────────┐
-//! │ data of       │ two copies │ anchor │    │ header │ controller │ disks │ volumes │ records │ own │ vendor log │
-//! │ volumes       │            │        │    └────────┴────────────┴───────┴─────────┴─────────┴─────┴────────────┘
-//! └───────────────┴────────────┴────────┘
+//! drive
+//! ┌─────────────────┬────────────┬────────┐
+//! │ data of volumes │ two copies │ anchor │
+//! └─────────────────┴────────────┴────────┘
+//! copy: relative to its header, in blocks
+//! ┌────────┬────────────┬───────┬─────────┬─────────┬─────┬────────────┐
+//! │ header │ controller │ disks │ volumes │ records │ own │ vendor log │
+//! └────────┴────────────┴───────┴─────────┴─────────┴─────┴────────────┘
 //! ```
 //! The anchor, in the drive's last block or where an import put it, has the addresses of the
 //! primary and the secondary copy. Each copy begins with a header with the offsets of its sections.

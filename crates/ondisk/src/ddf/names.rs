@@ -4,7 +4,8 @@
 use super::checksum::Checksum;
 use std::fmt;
 
-/// A 24-byte identifier: of a group of drives (in its headers), a controller, a physical or a virtual disk.
+/// A 24-byte identifier: of a group of drives (in its headers), a controller, a physical or a
+/// virtual disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid(pub [u8; 24]);
 

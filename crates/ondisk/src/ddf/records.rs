@@ -60,8 +60,8 @@ pub struct Element {
     pub start_lba: u64,
 }
 
-/// A span of a volume (a *basic virtual disk*), as each of its drives records it. A volume without a secondary
-/// level is one of them.
+/// A span of a volume (a *basic virtual disk*), as each of its drives records it. A volume without
+/// a secondary level is one of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumePart {
     /// The volume.
@@ -135,7 +135,9 @@ impl SpareRecord {
         let count = usize::from(fields.u16(20));
         let room = len.saturating_sub(32) / 32;
         if count > room {
-            return Err(format!("a spare's record lists {count} volumes, but has space for {room}"));
+            return Err(format!(
+                "a spare's record lists {count} volumes, but has space for {room}"
+            ));
         }
         let entry = |index| {
             let entry = fields.from(32 + 32 * index);
@@ -175,7 +177,9 @@ impl VolumePart {
     fn decode(fields: &Fields, most: usize) -> Result<VolumePart, String> {
         let count = usize::from(fields.u16(64));
         if count > most {
-            return Err(format!("a volume's record lists {count} drives, but has space for {most}"));
+            return Err(format!(
+                "a volume's record lists {count} drives, but has space for {most}"
+            ));
         }
         let element = |index| Element {
             disk: DiskRef(fields.u32(ELEMENTS + 4 * index)),
@@ -275,7 +279,9 @@ impl Slot {
     pub(super) fn fits(&self, header: &Header, len: usize) -> bool {
         match self {
             Slot::Empty => true,
-            Slot::Volume(part) => part.elements.len() <= most_elements(header, len) && len >= ELEMENTS,
+            Slot::Volume(part) => {
+                part.elements.len() <= most_elements(header, len) && len >= ELEMENTS
+            }
             Slot::Spare(spare) => spare.protects.len() <= len.saturating_sub(32) / 32,
             Slot::Other(bytes) | Slot::Damaged(_, bytes) => bytes.len() <= len,
         }

@@ -1,11 +1,11 @@
 //! Offsets in the area at the end of a drive, where SoftROC writes its structure.
 //!
 //! ```text
-//! drive                          tail: 32 MiB, plus the remainder to 4 KiB
-//! ┌──────────────────────────────┬───────────┬─────────┬───────────┬──────────────────────────────┬────────┐
-//! │ data of volumes              │ workspace │ primary │ secondary │ SoftROC's region             │ anchor │
-//! └──────────────────────────────┴───────────┴─────────┴───────────┴──────────────────────────────┴────────┘
-//! 0                     tail +   0           16 MiB    18 MiB      20 MiB                          last block
+//! drive                  tail: 32 MiB, plus the remainder to 4 KiB
+//! ┌──────────────────────┬───────────┬─────────┬───────────┬────────────────────┬────────┐
+//! │ data of volumes      │ workspace │ primary │ secondary │ SoftROC's region   │ anchor │
+//! └──────────────────────┴───────────┴─────────┴───────────┴────────────────────┴────────┘
+//! 0             tail +   0           16 MiB    18 MiB      20 MiB               last block
 //! ```
 //!
 //! On drives that were imported with data up to their end, the tail lies before the data

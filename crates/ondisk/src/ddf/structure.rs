@@ -130,7 +130,11 @@ pub(super) fn slots(bytes: &[u8], header: &Header, coding: Coding) -> Vec<Slot> 
     bytes.chunks_exact(len).map(|bytes| Slot::decode(bytes, header, coding)).collect()
 }
 
-fn entries<T>(bytes: &[u8], coding: Coding, decode: impl Fn(Fields) -> Option<T>) -> Vec<Option<T>> {
+fn entries<T>(
+    bytes: &[u8],
+    coding: Coding,
+    decode: impl Fn(Fields) -> Option<T>,
+) -> Vec<Option<T>> {
     let entries = bytes.get(ENTRY..).unwrap_or_default().chunks_exact(ENTRY);
     entries.map(|entry| decode(Fields::new(entry, coding.order))).collect()
 }
@@ -144,7 +148,9 @@ impl Structure {
     /// The same on a drive of that size. A drive that ends with a tail in front has no space for
     /// data behind it: its tail is at its end.
     pub fn place_on(&self, size: ByteCount) -> TailPlace {
-        Some(self.place()).filter(|place| Tail::at(size, *place).is_some()).unwrap_or(TailPlace::End)
+        Some(self.place())
+            .filter(|place| Tail::at(size, *place).is_some())
+            .unwrap_or(TailPlace::End)
     }
 
     /// Decodes a structure from sections that have been checked; the required ones are present.
@@ -161,8 +167,9 @@ impl Structure {
         let order = coding.order;
         let controller = needed(Section::Controller)?;
         let own = needed(Section::OwnDisk)?;
-        let bad_blocks = section(Section::BadBlocks)
-            .map(|bytes| BadBlockLog::decode(Fields::new(&bytes, order), bytes.len(), &header.revision));
+        let bad_blocks = section(Section::BadBlocks).map(|bytes| {
+            BadBlockLog::decode(Fields::new(&bytes, order), bytes.len(), &header.revision)
+        });
         let vendor_log = section(Section::VendorLog);
         Ok(Structure {
             controller: Controller::decode(Fields::new(&controller, order), controller.len()),
@@ -171,7 +178,8 @@ impl Structure {
             slots,
             own: OwnDisk::decode(Fields::new(&own, order)),
             bad_blocks: bad_blocks.transpose()?,
-            vendor_log: vendor_log.map(|bytes| VendorLog::decode(Fields::new(&bytes, order), bytes.len())),
+            vendor_log: vendor_log
+                .map(|bytes| VendorLog::decode(Fields::new(&bytes, order), bytes.len())),
             header,
             coding,
         })
@@ -265,7 +273,11 @@ impl Structure {
         match section {
             Section::Controller => self.controller.encode(&mut bytes),
             Section::Disks => {
-                self.encode_head(&mut bytes, self.disks.iter().flatten().count(), self.header.most_disks);
+                self.encode_head(
+                    &mut bytes,
+                    self.disks.iter().flatten().count(),
+                    self.header.most_disks,
+                );
                 for (index, disk) in self.disks.iter().enumerate() {
                     disk.iter().for_each(|disk| disk.encode(ENTRY + ENTRY * index, &mut bytes));
                 }
@@ -274,7 +286,9 @@ impl Structure {
                 let count = self.volumes.iter().flatten().count();
                 self.encode_head(&mut bytes, count, self.header.most_volumes);
                 for (index, volume) in self.volumes.iter().enumerate() {
-                    volume.iter().for_each(|volume| volume.encode(ENTRY + ENTRY * index, &mut bytes));
+                    volume
+                        .iter()
+                        .for_each(|volume| volume.encode(ENTRY + ENTRY * index, &mut bytes));
                 }
             }
             Section::OwnDisk => self.own.encode(&mut bytes),
@@ -323,7 +337,9 @@ impl Structure {
             }
             Section::OwnDisk => 512,
             Section::BadBlocks => self.bad_blocks.as_ref().map_or(32, BadBlockLog::len),
-            Section::VendorLog => VendorLog::HEAD + self.vendor_log.as_ref().map_or(0, |log| log.data.len()),
+            Section::VendorLog => {
+                VendorLog::HEAD + self.vendor_log.as_ref().map_or(0, |log| log.data.len())
+            }
             Section::Diagnostics => 0,
         }
     }

@@ -26,8 +26,8 @@ use super::records::{SpareRecord, VolumePart};
 use super::structure::Structure;
 use super::volumes::{Condition, VolumeRecord as VirtualDisk};
 use crate::foreign::{
-    Arrangement, Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role, Section, Told,
-    VolumeRecord,
+    Arrangement, Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Role,
+    Section, Told, VolumeRecord,
 };
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteOffset, ByteRange, StripSize};
@@ -88,7 +88,9 @@ fn notes(drive: &Drive) -> Vec<String> {
         let from = drive.anchor.kind.name();
         notes.push(match drive.structure.header.is_open() {
             true => "the updates of both copies of its DDF structure were interrupted".to_owned(),
-            false => format!("its DDF anchor is lost; the structure was found from the {from} header"),
+            false => {
+                format!("its DDF anchor is lost; the structure was found from the {from} header")
+            }
         });
     }
     if let Some(back) = drive.displaced_by() {
@@ -150,7 +152,8 @@ impl<'a> Spans<'a> {
     ) -> Option<Spans<'a>> {
         let mut parts: BTreeMap<u8, &VolumePart> = newest.map(|part| (part.span, part)).collect();
         let own = structure.parts().filter(|part| part.volume == volume.guid);
-        let own = own.reduce(|one, other| if is_after(other.sequence, one.sequence) { other } else { one });
+        let own = own
+            .reduce(|one, other| if is_after(other.sequence, one.sequence) { other } else { one });
         if let Some(own) = own {
             parts.insert(own.span, own);
         }
@@ -274,10 +277,13 @@ fn member(structure: &Structure, volume: &VirtualDisk, spans: &Spans) -> Option<
     let disk = structure.disk(own);
     let element = spans.elements().find(|(_, disk, ..)| *disk == own && own != DiskRef::NONE);
     let (role, data) = match (element, disk) {
-        (Some((slot, _, start_lba, part)), _) => {
-            (disk.map_or(Role::Failed, |disk| role(disk, slot)), bounded(structure, start_lba, part.blocks))
-        }
-        (None, Some(disk)) if disk.kind.is_spare() && protects(structure.spare(), disk, volume.guid) => {
+        (Some((slot, _, start_lba, part)), _) => (
+            disk.map_or(Role::Failed, |disk| role(disk, slot)),
+            bounded(structure, start_lba, part.blocks),
+        ),
+        (None, Some(disk))
+            if disk.kind.is_spare() && protects(structure.spare(), disk, volume.guid) =>
+        {
             (Role::Spare, ByteRange::default())
         }
         _ => return None,
@@ -315,7 +321,9 @@ fn bounded(structure: &Structure, lba: u64, blocks: u64) -> ByteRange {
 /// When the log is damaged: a clause.
 fn bad_blocks(structure: &Structure) -> Result<Vec<ByteRange>, String> {
     let unknown = |why: String| {
-        format!("its DDF bad block log {why}; its bad blocks are unknown: let its controller rebuild it")
+        format!(
+            "its DDF bad block log {why}; its bad blocks are unknown: let its controller rebuild it"
+        )
     };
     let Some(log) = &structure.bad_blocks else {
         return match structure.header.place(HeaderSection::BadBlocks).is_there() {
@@ -395,8 +403,9 @@ fn features(structure: &Structure, volume: &VirtualDisk, what: &VolumeLayout) ->
     let has_q = matches!(what, VolumeLayout::Shape(shape, _) | VolumeLayout::Concatenated(shape)
         if shape.level.row().parity_strips == 2);
     if has_q && !is_sure {
-        features
-            .push(Feature::Unknown("which of its two parity strips is P depends on the controller".into()));
+        features.push(Feature::Unknown(
+            "which of its two parity strips is P depends on the controller".into(),
+        ));
     }
     if volume.state.is_morphing() {
         features.push(Feature::Unknown(MORPHING.into()));
@@ -421,8 +430,10 @@ fn arrangement(
     let part = spans.first;
     let blocks = structure.coding.bytes(1);
     if part.block_bytes != u16::MAX && ByteCount(u64::from(part.block_bytes)) != blocks {
-        let context =
-            format!("it has blocks of {} bytes on drives with blocks of {}", part.block_bytes, blocks.0);
+        let context = format!(
+            "it has blocks of {} bytes on drives with blocks of {}",
+            part.block_bytes, blocks.0
+        );
         return Arrangement::Other(context);
     }
     if let Some(why) = spans.differ().filter(|_| what != VolumeLayout::Linear) {
@@ -432,20 +443,25 @@ fn arrangement(
     match what {
         VolumeLayout::Shape(shape, _) => Arrangement::Shape(shape),
         VolumeLayout::Linear => {
-            let whole =
-                |part: &&VolumePart| structure.coding.bytes(part.blocks).is_aligned(StripSize::MIN.bytes());
+            let whole = |part: &&VolumePart| {
+                structure.coding.bytes(part.blocks).is_aligned(StripSize::MIN.bytes())
+            };
             match spans.parts.iter().flatten().all(whole) {
                 true => Arrangement::Linear,
-                false => Arrangement::Other("its concatenated members are not multiples of 4 KiB".into()),
+                false => {
+                    Arrangement::Other("its concatenated members are not multiples of 4 KiB".into())
+                }
             }
         }
         VolumeLayout::Concatenated(shape) => {
-            let strip =
-                strip.map_or(Ok(StripSize::MIN), |strip| StripSize::new(strip).map_err(|e| e.to_string()));
+            let strip = strip.map_or(Ok(StripSize::MIN), |strip| {
+                StripSize::new(strip).map_err(|e| e.to_string())
+            });
             let sections = strip.and_then(|strip| {
                 let width = shape.drives.0;
                 let starts = (0..spans.parts.len() as u16).map(|span| span * width);
-                let slots = |start| (start..start + width).map(|slot| (slot, ByteOffset::ZERO)).collect();
+                let slots =
+                    |start| (start..start + width).map(|slot| (slot, ByteOffset::ZERO)).collect();
                 starts.map(|start| Section::new(shape, strip, slots(start), member_size)).collect()
             });
             sections.map_or_else(Arrangement::Other, Arrangement::Sections)

@@ -6,8 +6,9 @@
 //!
 //! # Protocol
 //! ```text
+//! │ is a flush
 //! first copy:   header, old sequence, open │ sections │ header, new sequence, closed │
-//! second copy:  header, old sequence, open │ sections │ header, new sequence, closed │ anchor │      │ is a flush
+//! second copy:  header, old sequence, open │ sections │ header, new sequence, closed │ anchor │
 //! ```
 //! At any moment one copy is closed and whole: the second until the first is closed again, then the
 //! first. The open header keeps the old sequence: readers that prefer a higher sequence to a closed
@@ -67,14 +68,21 @@ pub fn update(size: ByteCount, old: Option<&Drive>, new: &Structure) -> Result<V
             }
         }
         None => {
-            let theirs = old.filter(|old| old.anchor.kind == HeaderKind::Anchor).map(|old| old.anchor.at);
+            let theirs =
+                old.filter(|old| old.anchor.kind == HeaderKind::Anchor).map(|old| old.anchor.at);
             let anchors = [Some(anchor_of(size, new)), theirs];
             for at in anchors.into_iter().flatten() {
                 steps.push(Step::Write { at, bytes: vec![0; new.coding.block_bytes()] });
             }
             steps.push(Step::Flush);
             for kind in copies_of(new) {
-                write_copy(&mut steps, &mut sections, kind, new.header.sequence.wrapping_sub(1), None)?;
+                write_copy(
+                    &mut steps,
+                    &mut sections,
+                    kind,
+                    new.header.sequence.wrapping_sub(1),
+                    None,
+                )?;
             }
         }
     }
@@ -142,7 +150,8 @@ pub fn clear(drive: &Drive) -> Vec<Step> {
     steps.push(Step::Flush);
     let header = &drive.structure.header;
     for kind in copies_of(&drive.structure) {
-        let lba = if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
+        let lba =
+            if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
         let at = ByteOffset(drive.structure.coding.bytes(lba).0);
         if at.0 < drive.size.0 {
             steps.push(zeroes(at));
@@ -170,7 +179,8 @@ fn copies_of(structure: &Structure) -> Vec<HeaderKind> {
 /// The order in which the copies are written: an unsound one first.
 fn order(old: &Drive) -> Vec<HeaderKind> {
     let mut kinds = copies_of(&old.structure);
-    let is_bad = |kind: &HeaderKind| old.copies.iter().any(|copy| copy.kind == *kind && copy.needs_repair());
+    let is_bad =
+        |kind: &HeaderKind| old.copies.iter().any(|copy| copy.kind == *kind && copy.needs_repair());
     kinds.sort_by_key(|kind| !is_bad(kind));
     kinds
 }
@@ -215,7 +225,8 @@ fn write_copy(
     known: Option<&Structure>,
 ) -> Result<()> {
     let new = sections.of;
-    let lba = if kind == HeaderKind::Primary { new.header.primary_lba } else { new.header.secondary_lba };
+    let lba =
+        if kind == HeaderKind::Primary { new.header.primary_lba } else { new.header.secondary_lba };
     let at = |offset: u64| ByteOffset(new.coding.bytes(lba.saturating_add(offset)).0);
     let open = Header { open: 1, sequence: was, ..new.header.clone() };
     steps.push(Step::Write { at: at(0), bytes: open.encode(kind, new.coding) });
@@ -227,7 +238,9 @@ fn write_copy(
         }
         let Some(bytes) = sections.bytes(section)? else { continue };
         let start = u64::from(new.header.place(section).offset_blocks);
-        let log = known.and_then(|known| known.vendor_log.as_ref()).filter(|_| section == Section::VendorLog);
+        let log = known
+            .and_then(|known| known.vendor_log.as_ref())
+            .filter(|_| section == Section::VendorLog);
         for range in changed(log, bytes) {
             let first = (range.start / new.coding.block_bytes()) as u64;
             steps.push(Step::Write { at: at(start + first), bytes: bytes[range].to_vec() });
@@ -260,8 +273,9 @@ const PART: usize = 4096;
 /// that is unknown, or no log.
 fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
     let Some(known) = known else { return std::iter::once(0..bytes.len()).collect() };
-    let was =
-        |range: Range<usize>| known.data.get(range.start - VendorLog::HEAD..range.end - VendorLog::HEAD);
+    let was = |range: Range<usize>| {
+        known.data.get(range.start - VendorLog::HEAD..range.end - VendorLog::HEAD)
+    };
     let mut changed: Vec<Range<usize>> = Vec::new();
     for (index, part) in bytes.chunks(PART).enumerate() {
         let range = index * PART..index * PART + part.len();
@@ -282,14 +296,19 @@ fn changed(known: Option<&VendorLog>, bytes: &[u8]) -> Vec<Range<usize>> {
 fn check_places(size: ByteCount, new: &Structure) -> Result<()> {
     let header = &new.header;
     let wrong = |what: &str| {
-        let context = format!("the DDF structure would be written {what}; the drive has {} bytes", size.0);
+        let context =
+            format!("the DDF structure would be written {what}; the drive has {} bytes", size.0);
         Err(Error::new(ErrorKind::Contradiction, context))
     };
     let ends = header.places.iter().filter(|place| place.is_there());
-    let end = ends.map(|place| u64::from(place.offset_blocks) + u64::from(place.blocks)).max().unwrap_or(1);
+    let end = ends
+        .map(|place| u64::from(place.offset_blocks) + u64::from(place.blocks))
+        .max()
+        .unwrap_or(1);
     let last = size.0 / new.coding.block.bytes().0;
     for kind in copies_of(new) {
-        let lba = if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
+        let lba =
+            if kind == HeaderKind::Primary { header.primary_lba } else { header.secondary_lba };
         if lba.checked_add(end).is_none_or(|end| end >= last) {
             return wrong("past the end of the drive");
         }

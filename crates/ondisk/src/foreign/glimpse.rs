@@ -38,7 +38,12 @@ impl Glimpse {
     pub fn of(bytes: Vec<u8>) -> Glimpse {
         let size = ByteCount::of(&bytes);
         let whole = ByteRange::new(ByteOffset(0), size);
-        Glimpse { size, serial: None, parts: vec![(whole, Some(bytes))], wanted: RefCell::default() }
+        Glimpse {
+            size,
+            serial: None,
+            parts: vec![(whole, Some(bytes))],
+            wanted: RefCell::default(),
+        }
     }
 
     /// The same with the drive's serial number, by which some formats identify their drives.
@@ -66,7 +71,8 @@ impl Glimpse {
         for (at, bytes) in &self.parts {
             if at.contains(range) {
                 let from = (range.start.0 - at.start.0) as usize;
-                let part = bytes.as_ref().and_then(|bytes| bytes.get(from..from + range.len.as_usize()));
+                let part =
+                    bytes.as_ref().and_then(|bytes| bytes.get(from..from + range.len.as_usize()));
                 return part.map_or(RangeState::Unreadable, RangeState::Read);
             }
         }
@@ -116,7 +122,10 @@ mod tests {
         glimpse.put(ByteRange::new(ByteOffset(0), ByteCount(1024)), Some(vec![7; 1024]));
         assert_eq!(glimpse.get(range), RangeState::Read(&[7; 512]));
         glimpse.put(ByteRange::new(ByteOffset(2048), ByteCount(512)), None);
-        assert_eq!(glimpse.get(ByteRange::new(ByteOffset(2048), ByteCount(512))), RangeState::Unreadable);
+        assert_eq!(
+            glimpse.get(ByteRange::new(ByteOffset(2048), ByteCount(512))),
+            RangeState::Unreadable
+        );
         assert!(glimpse.wanted().is_empty());
     }
 }

@@ -5,8 +5,9 @@
 //!            rest of the metadata     anchor       migration record
 //!
 //! anchor:  0x00 32 signature and version      0xD8  disks, 48 bytes each
-//!          0x20  4 checksum                         volumes: 112 bytes, then a map, or two while it migrates
-//!          0x24  4 length of all                    map: 48 bytes, then 4 for each member
+//!          0x20  4 checksum                         volumes: 112 bytes, then a map, or two while
+//!          0x24  4 length of all                    it migrates
+//!                                                  map: 48 bytes, then 4 for each member
 //! ```
 //!
 //! All numbers are little-endian. The metadata are the same on all drives: only its serial number
@@ -16,7 +17,8 @@ mod limits;
 
 use super::glimpse::Glimpse;
 use super::record::{
-    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told, VolumeRecord,
+    Consistency, Entry, Feature, Format, Identity, MemberRecord, Record, Reshape, Role, Told,
+    VolumeRecord,
 };
 use super::search::Displaced;
 use super::section::Arrangement;
@@ -85,7 +87,8 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset, head: &[u8]) -> Optio
         let was = at.0.checked_add(2 * block)?;
         let own = glimpse.serial().map(normal_serial);
         let is_own = |disk: usize| own.as_ref().is_none_or(|own| image.serial(disk) == *own);
-        let ended_there = (0..image.disks()).any(|disk| is_own(disk) && image.disk_size(disk).0 == was);
+        let ended_there =
+            (0..image.disks()).any(|disk| is_own(disk) && image.disk_size(disk).0 == was);
         ended_there.then_some(image)
     })?;
     Some(Displaced {
@@ -115,7 +118,8 @@ fn metadata(glimpse: &Glimpse, block: u64, anchor_at: u64) -> Option<Result<Vec<
         bytes.extend(glimpse.bytes(start, more)?);
     }
     bytes.truncate(length as usize);
-    let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
+    let words =
+        bytes.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
     let sum = words.fold(0, u32::wrapping_add).wrapping_sub(u32_at(&bytes, 0x20));
     Some(if sum == u32_at(&bytes, 0x20) { Ok(bytes) } else { Err("its checksum is wrong".into()) })
 }
@@ -202,7 +206,8 @@ impl Image {
     fn told(&self, glimpse: &Glimpse) -> Told {
         let mut told = Told::default();
         let own = glimpse.serial().map(normal_serial);
-        let is_known = own.as_ref().is_none_or(|own| (0..self.disks()).any(|disk| self.serial(disk) == *own));
+        let is_known =
+            own.as_ref().is_none_or(|own| (0..self.disks()).any(|disk| self.serial(disk) == *own));
         if !is_known {
             told.notes.push("holds Intel RAID metadata that do not list its serial number".into());
         }
@@ -212,7 +217,8 @@ impl Image {
         let mut at = DISKS + DISK * self.disks();
         for index in 0..usize::from(self.byte(0x39)) {
             let Some((volume, next)) = self.volume(at, index) else {
-                told.notes.push(format!("holds Intel RAID metadata with a truncated volume {index}"));
+                told.notes
+                    .push(format!("holds Intel RAID metadata with a truncated volume {index}"));
                 return told;
             };
             told.records.push(self.record(&volume, own.as_deref()));
@@ -240,7 +246,9 @@ impl Image {
     /// The size of a disk of the table.
     fn disk_size(&self, disk: usize) -> ByteCount {
         let at = DISKS + DISK * disk;
-        self.sectors(u64::from(u32_at(&self.bytes, at + 16)) | u64::from(u32_at(&self.bytes, at + 32)) << 32)
+        self.sectors(
+            u64::from(u32_at(&self.bytes, at + 16)) | u64::from(u32_at(&self.bytes, at + 32)) << 32,
+        )
     }
 
     fn disk_status(&self, disk: usize) -> u32 {
@@ -276,8 +284,8 @@ impl Image {
         }
         if let Some(reshape) = self.migration(volume) {
             arrangement = Arrangement::Other(format!(
-                "a migration from {} to {} was interrupted; let the controller or mdadm finish it on copies of the \
-                 drives",
+                "a migration from {} to {} was interrupted; let the controller or mdadm finish it \
+                 on copies of the drives",
                 reshape.from, reshape.to
             ));
             features.push(Feature::Reshape(reshape));
@@ -298,9 +306,9 @@ impl Image {
             layout: layout.into(),
             arrangement,
             strip: (level != "raid1" && !strip.is_zero()).then_some(strip),
-            capacity: Some(
-                self.sectors(u64::from(u32_at(volume.bytes, 16)) | u64::from(u32_at(volume.bytes, 20)) << 32),
-            ),
+            capacity: Some(self.sectors(
+                u64::from(u32_at(volume.bytes, 16)) | u64::from(u32_at(volume.bytes, 20)) << 32,
+            )),
             member_size: Some(self.sectors(map.blocks())),
             slots: members,
             entries: self.entries(volume),
@@ -308,7 +316,10 @@ impl Image {
             may_lag: 1,
             created_unix_s: Some(u64_at(&self.bytes, 0x50)).filter(|seconds| *seconds != 0),
             updated_unix_s: None,
-            consistency: if volume.bytes[90] != 0 || volume.bytes[88] != 0 || map.state() == UNINITIALISED {
+            consistency: if volume.bytes[90] != 0
+                || volume.bytes[88] != 0
+                || map.state() == UNINITIALISED
+            {
                 Consistency::Dirty
             } else {
                 Consistency::Clean
@@ -407,7 +418,10 @@ impl Image {
         let room = ByteCount(u64::MAX - start.0);
         MemberRecord {
             key: own.unwrap_or_default().into(),
-            device: own.map(|own| Identity { text: own.into(), bytes: [container, own.as_bytes()].concat() }),
+            device: own.map(|own| Identity {
+                text: own.into(),
+                bytes: [container, own.as_bytes()].concat(),
+            }),
             role,
             data: ByteRange::new(ByteOffset(start.0), self.sectors(volume.map.blocks()).min(room)),
             rebuilt: None,
@@ -438,14 +452,20 @@ fn arrangement(level: u8, members: u16) -> (&'static str, &'static str, Arrangem
 }
 
 fn pairs(members: u16) -> (&'static str, &'static str, Shape) {
-    ("raid10", "near 2", Shape { spans: Some(members / 2), ..Shape::new(Level::Raid10, DriveCount(members)) })
+    (
+        "raid10",
+        "near 2",
+        Shape { spans: Some(members / 2), ..Shape::new(Level::Raid10, DriveCount(members)) },
+    )
 }
 
 /// A serial number in the form of the metadata: without white space, colons replaced, the last 16
 /// characters.
 fn normal_serial(serial: &str) -> String {
-    let letters = serial.chars().filter(|letter| letter.is_ascii() && !letter.is_ascii_whitespace());
-    let letters: Vec<char> = letters.map(|letter| if letter == ':' { ';' } else { letter }).collect();
+    let letters =
+        serial.chars().filter(|letter| letter.is_ascii() && !letter.is_ascii_whitespace());
+    let letters: Vec<char> =
+        letters.map(|letter| if letter == ':' { ';' } else { letter }).collect();
     letters[letters.len().saturating_sub(16)..].iter().collect()
 }
 

@@ -27,7 +27,9 @@ pub(super) fn note(
 ) -> UnreadableNotes {
     let mut lacking = UnreadableNotes::default();
     for member in members.iter_mut().filter(|member| member.standing == Standing::Current) {
-        let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else { continue };
+        let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else {
+            continue;
+        };
         let used = used(record, member.data);
         if let Some(why) = nothing_of(seen, used) {
             lacking.no_writing.push(why.clone());
@@ -35,8 +37,10 @@ pub(super) fn note(
             (member.standing, member.reason) = (Standing::Excluded, Some(why));
             continue;
         }
-        let here =
-            ByteRange::from_to(used.start, ByteOffset(used.end().0.min(seen.size.0).max(used.start.0)));
+        let here = ByteRange::from_to(
+            used.start,
+            ByteOffset(used.end().0.min(seen.size.0).max(used.start.0)),
+        );
         member.unreadable = within(&seen.record.member.bad, here);
         if !member.unreadable.is_empty() {
             lacking.reasons.push(bad_blocks(&seen.name, &member.unreadable));

@@ -41,10 +41,11 @@ pub fn leaves_room(glimpse: &Glimpse, tail: &Tail) -> bool {
 fn ddf_anchors(glimpse: &Glimpse) -> Vec<ByteRange> {
     let begins = [HEADER_SIGNATURE.to_be_bytes(), HEADER_SIGNATURE.to_le_bytes()];
     let size = glimpse.size().0;
-    let places = [(512, 512), (512 * 257, 512), (4096, 4096)].into_iter().filter_map(|(back, len)| {
-        let start = size.checked_sub(back)?;
-        (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
-    });
+    let places =
+        [(512, 512), (512 * 257, 512), (4096, 4096)].into_iter().filter_map(|(back, len)| {
+            let start = size.checked_sub(back)?;
+            (start % len == 0).then_some(ByteRange::new(ByteOffset(start), ByteCount(len)))
+        });
     let is_one = |range: &ByteRange| match glimpse.get(*range) {
         RangeState::Read(block) => begins.iter().any(|begin| block.starts_with(begin)),
         RangeState::Unreadable | RangeState::NotYet => false,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! drive 0 ─ Glimpse ─► decoder ─► Record ┐
-//! drive 1 ─ Glimpse ─► decoder ─► Record ┼─► reconcile ─► FoundVolume: members by slot, sections, state, reasons
-//! drive 2 ─ Glimpse ─► decoder ─► Record ┘
+//! drive 1 ─ Glimpse ─► decoder ─► Record ┼─► reconcile ─► FoundVolume: members by slot,
+//! drive 2 ─ Glimpse ─► decoder ─► Record ┘                sections, state, reasons
 //! ```
 //!
 //! A decoder sees one drive. It takes bytes from a [`Glimpse`], the probe buffer; missing ranges
@@ -49,10 +49,12 @@ pub use glimpse::{Glimpse, RangeState};
 pub use md::Backup;
 pub use metadata::{leaves_room, metadata};
 pub use partitions::partitions;
-pub use reconcile::{FoundMember, FoundOther, FoundVolume, Seen, Standing, State, UNPLACED, reconcile};
+pub use reconcile::{
+    FoundMember, FoundOther, FoundVolume, Seen, Standing, State, UNPLACED, reconcile,
+};
 pub use record::{
-    Consistency, Entry, Feature, Format, Identity, Layouts, MemberRecord, Record, Reshape, Role, Told,
-    VolumeRecord,
+    Consistency, Entry, Feature, Format, Identity, Layouts, MemberRecord, Record, Reshape, Role,
+    Told, VolumeRecord,
 };
 pub use search::search;
 pub(crate) use search::steps as search_steps;
@@ -74,14 +76,20 @@ pub fn read(glimpse: &Glimpse) -> Told {
 fn several(records: &[Record]) -> Option<String> {
     let set = |record: &Record| {
         let volume = &record.volume;
-        (volume.format, volume.version.clone(), volume.container.as_ref().unwrap_or(&volume.identity).clone())
+        (
+            volume.format,
+            volume.version.clone(),
+            volume.container.as_ref().unwrap_or(&volume.identity).clone(),
+        )
     };
     let newest = records.iter().max_by_key(|record| record.volume.created_unix_s)?;
     if records.iter().all(|record| set(record) == set(newest)) {
         return None;
     }
-    let mut names: Vec<String> =
-        records.iter().map(|record| format!("{} {}", record.volume.format, record.volume.version)).collect();
+    let mut names: Vec<String> = records
+        .iter()
+        .map(|record| format!("{} {}", record.volume.format, record.volume.version))
+        .collect();
     names.dedup();
     let (names, volume) = (names.join(" and "), &newest.volume);
     Some(format!(

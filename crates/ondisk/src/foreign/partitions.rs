@@ -32,8 +32,9 @@ pub fn partitions(glimpse: &Glimpse) -> Vec<ByteRange> {
 /// A GUID partition table: its header is in the second block, a copy in the last.
 fn gpt(glimpse: &Glimpse) -> Option<Vec<ByteRange>> {
     let size = glimpse.size().0;
-    let places =
-        [512, 4096].into_iter().flat_map(|block| [(block, block), (block, size.saturating_sub(block))]);
+    let places = [512, 4096]
+        .into_iter()
+        .flat_map(|block| [(block, block), (block, size.saturating_sub(block))]);
     let is_header = |(block, at): &(u64, u64)| {
         glimpse.bytes(*at, *block).is_some_and(|header| header.starts_with(b"EFI PART"))
     };
@@ -45,8 +46,9 @@ fn gpt(glimpse: &Glimpse) -> Option<Vec<ByteRange>> {
         return None;
     }
     let table = glimpse.bytes(start, (count * length).next_multiple_of(block))?;
-    let entries =
-        table.chunks_exact(length as usize).filter(|entry| entry[..16].iter().any(|byte| *byte != 0));
+    let entries = table
+        .chunks_exact(length as usize)
+        .filter(|entry| entry[..16].iter().any(|byte| *byte != 0));
     let range = |entry: &[u8]| {
         let (first, last) = (u64_at(entry, 32), u64_at(entry, 40));
         let length = last.checked_sub(first)?.checked_add(1)?.checked_mul(block)?;

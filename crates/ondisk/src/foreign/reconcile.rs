@@ -159,12 +159,17 @@ impl FoundVolume {
 
     /// Whether all its data are readable without the members in `out`, by slot.
     pub fn survives(&self, out: &DriveSet) -> bool {
-        !self.sections.is_empty() && self.sections.iter().all(|section| section_survives(section, out))
+        !self.sections.is_empty()
+            && self.sections.iter().all(|section| section_survives(section, out))
     }
 
     /// The members that are not current, by slot.
     pub fn out(&self) -> DriveSet {
-        let out = self.members.iter().take(MAX_DRIVES).filter(|member| member.standing != Standing::Current);
+        let out = self
+            .members
+            .iter()
+            .take(MAX_DRIVES)
+            .filter(|member| member.standing != Standing::Current);
         out.fold(DriveSet::EMPTY, |set, member| set.with(DriveIndex(member.slot)))
     }
 }
@@ -193,9 +198,9 @@ fn found(mut group: Vec<&Seen>) -> Option<FoundVolume> {
     // Among equally new records, one of a member takes precedence: a removed drive may have a
     // record of its removal.
     let belongs = |seen: &Seen| matches!(seen.record.member.role, Role::Active(_));
-    let newest = *speakers
-        .iter()
-        .max_by_key(|seen| (seen.record.volume.sequence, belongs(seen), std::cmp::Reverse(seen.drive)))?;
+    let newest = *speakers.iter().max_by_key(|seen| {
+        (seen.record.volume.sequence, belongs(seen), std::cmp::Reverse(seen.drive))
+    })?;
     let mut record = newest.record.volume.clone();
     let mut members: Vec<Option<FoundMember>> = vec![None; usize::from(record.slots)];
     for seen in &kept {
@@ -239,7 +244,8 @@ pub(super) const UNREADABLE: &str = "it cannot be read: ";
 
 /// Fills in the sections, the state and the reasons.
 pub(super) fn judge(found: &mut FoundVolume) {
-    let sizes: Vec<_> = found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
+    let sizes: Vec<_> =
+        found.members.iter().map(|member| member.drive.map(|_| member.data.len)).collect();
     match sections(&found.record, &sizes) {
         Ok(sections) => found.sections = sections,
         Err(why) => found.reasons.push(format!("{UNREADABLE}{why}")),
@@ -331,7 +337,9 @@ fn where_some_know_of_no_reshape(
 ) -> Result<Vec<String>, String> {
     let mut no_writing = Vec::new();
     for member in members.iter_mut().filter(|member| member.standing == Standing::Current) {
-        let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else { continue };
+        let Some(seen) = kept.iter().find(|seen| member.drive == Some(seen.drive)) else {
+            continue;
+        };
         let name = &seen.name;
         let by = match (record.reshape(), seen.record.volume.reshape()) {
             (None, Some(own)) => {
@@ -369,7 +377,9 @@ fn members_that_move_apart(kept: &[&Seen], record: &VolumeRecord) -> Option<Stri
     let way = record.reshape()?.way();
     let members = kept.iter().filter(|seen| matches!(seen.record.member.role, Role::Active(_)));
     let other = members
-        .filter(|seen| record.sequence.saturating_sub(seen.record.volume.sequence) <= record.may_lag)
+        .filter(|seen| {
+            record.sequence.saturating_sub(seen.record.volume.sequence) <= record.may_lag
+        })
         .find(|seen| seen.record.volume.reshape().is_some_and(|reshape| reshape.way() != way))?;
     Some(format!(
         "a reshape was interrupted, and it moves the data on {} by another distance than on other \
@@ -407,7 +417,8 @@ fn place(
     let behind = record.sequence.saturating_sub(sequence);
     let entry = record.entries.iter().find(|entry| entry.key == own.member.key);
     let role = entry.map(|entry| entry.role);
-    let mut other = |what, reason| others.push(FoundOther { drive: seen.drive, what, sequence, reason });
+    let mut other =
+        |what, reason| others.push(FoundOther { drive: seen.drive, what, sequence, reason });
     let name = &seen.name;
     let stale = || match role {
         Some(Role::Active(_)) => format!(
@@ -432,7 +443,9 @@ fn place(
                 ),
             );
         }
-        (Some(Role::Journal), _) => return other("journal", format!("{name} holds the write journal")),
+        (Some(Role::Journal), _) => {
+            return other("journal", format!("{name} holds the write journal"));
+        }
         (Some(Role::Active(slot)), Role::Active(_)) if behind <= record.may_lag => {
             match rebuilding(record, &own.member) {
                 None => (slot, Standing::Current, None),
@@ -474,7 +487,12 @@ fn place(
             let displaced = std::mem::replace(there, found);
             if let (Some(drive), Some(sequence)) = (displaced.drive, displaced.sequence) {
                 let reason = displaced.reason.unwrap_or_default();
-                others.push(FoundOther { drive, what: displaced.standing.name(), sequence, reason });
+                others.push(FoundOther {
+                    drive,
+                    what: displaced.standing.name(),
+                    sequence,
+                    reason,
+                });
             }
         }
         None => *place = Some(found),
@@ -484,7 +502,8 @@ fn place(
 /// The keys of the members, for a sentence.
 fn members_keys(record: &VolumeRecord) -> String {
     let is_member = |entry: &&Entry| matches!(entry.role, Role::Active(_) | Role::Rebuilding(_));
-    let keys: Vec<&str> = record.entries.iter().filter(is_member).map(|entry| entry.key.as_str()).collect();
+    let keys: Vec<&str> =
+        record.entries.iter().filter(is_member).map(|entry| entry.key.as_str()).collect();
     match keys.is_empty() {
         true => "its metadata name none".into(),
         false => format!("one of {}", keys.join(", ")),
@@ -507,7 +526,9 @@ fn missing(slot: u16, record: &VolumeRecord, tied: &[(u16, String)]) -> FoundMem
     let reason = match (tied.iter().find(|(of, _)| *of == slot), entry) {
         (Some((_, reason)), _) => reason.clone(),
         (None, Some(entry)) => format!("member {slot} ({}) is missing", entry.key),
-        (None, None) => format!("member {slot} was missing already when the metadata were last written"),
+        (None, None) => {
+            format!("member {slot} was missing already when the metadata were last written")
+        }
     };
     FoundMember {
         slot,
@@ -545,12 +566,16 @@ fn without_copies<'a>(
         let tie = last.record.volume.sequence == sequence;
         let sentence = if tie {
             format!(
-                "{} and {} carry the same drive identity and are equally new, so neither is used; leave the copy out",
+                "{} and {} carry the same drive identity and are equally new, so neither is used; \
+                    leave the copy out",
                 newest.name, last.name
             )
         } else {
             kept.push(newest);
-            format!("{} is an older copy of {}: both carry the same drive identity", last.name, newest.name)
+            format!(
+                "{} is an older copy of {}: both carry the same drive identity",
+                last.name, newest.name
+            )
         };
         if tie {
             same.push(newest);

@@ -80,7 +80,8 @@ pub struct VolumeRecord {
     pub version: String,
     /// The volume's identity: records with the same format and identity belong to the same volume.
     pub identity: Identity,
-    /// The identity of the set of drives that the volume is on, where the format has such sets (DDF, IMSM).
+    /// The identity of the set of drives that the volume is on, where the format has such sets
+    /// (DDF, IMSM).
     pub container: Option<Identity>,
     /// Its name; may be empty.
     pub name: String,
@@ -249,8 +250,8 @@ impl Reshape {
     pub(super) fn has_begun(&self) -> bool {
         let Some(layouts) = &self.layouts else { return false };
         // With strips of different lengths, both layouts may end a row later than Linux begins.
-        let rows =
-            [&layouts.was, &layouts.is].map(|section| section.geometry().map(|all| all.stripe_bytes().0));
+        let rows = [&layouts.was, &layouts.is]
+            .map(|section| section.geometry().map(|all| all.stripe_bytes().0));
         let row = rows.into_iter().flatten().max().unwrap_or(0);
         match self.backwards {
             true => self.position.0.saturating_add(row) < layouts.was.within.end().0,

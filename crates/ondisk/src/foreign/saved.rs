@@ -25,7 +25,8 @@ impl FoundVolume {
     pub fn is_of(&self, backup: &Backup) -> bool {
         let own = &self.record.identity.bytes;
         // Version 0.90 stores the UUID as four numbers.
-        let by_numbers = |own: &[u8]| own.chunks(4).flat_map(|word| word.iter().rev()).eq(&backup.array);
+        let by_numbers =
+            |own: &[u8]| own.chunks(4).flat_map(|word| word.iter().rev()).eq(&backup.array);
         self.record.format == Format::LinuxMd
             && (own[..] == backup.array || self.record.version.starts_with("0.") && by_numbers(own))
     }
@@ -84,7 +85,8 @@ fn saved(
     let (position, whole) = (reshape.position, layouts.was.geometry()?.stripe_bytes());
     let as_text = |at: ByteOffset| ByteCount(at.0);
     let end = layouts.was.within.end();
-    let is_odd = |(bytes, _): &&(ByteRange, ByteOffset)| !bytes.is_aligned(whole) || bytes.end() > end;
+    let is_odd =
+        |(bytes, _): &&(ByteRange, ByteOffset)| !bytes.is_aligned(whole) || bytes.end() > end;
     if let Some((bytes, _)) = backup.stretches.iter().find(is_odd) {
         return Err(format!(
             "its header is damaged: it lists {} from {} on, which are no stripes of the array",
@@ -96,7 +98,8 @@ fn saved(
         true => bytes.start <= position,
         false => bytes.end() >= position,
     };
-    let ahead: Vec<(ByteRange, ByteOffset)> = backup.stretches.iter().filter(is_ahead).copied().collect();
+    let ahead: Vec<(ByteRange, ByteOffset)> =
+        backup.stretches.iter().filter(is_ahead).copied().collect();
     let (Some((first, _)), Some((last, _))) = (ahead.first(), ahead.last()) else {
         return Err(format!(
             "it has no data at the reshape's position of {}: it is too old",

@@ -88,9 +88,15 @@ impl Section {
 ///
 /// # Errors
 /// When the layout is unsupported, or depends on the size of an unknown member: a sentence.
-pub fn sections(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
+pub fn sections(
+    volume: &VolumeRecord,
+    members: &[Option<ByteCount>],
+) -> Result<Vec<Section>, String> {
     if usize::from(volume.slots) > MAX_DRIVES {
-        return Err(format!("it has {} members; {MAX_DRIVES} are the most that can be served", volume.slots));
+        return Err(format!(
+            "it has {} members; {MAX_DRIVES} are the most that can be served",
+            volume.slots
+        ));
     }
     let mut sections = match &volume.arrangement {
         Arrangement::Shape(shape) => whole(volume, *shape, members)?,
@@ -132,11 +138,16 @@ fn strip_of(volume: &VolumeRecord) -> Result<Option<StripSize>, String> {
 
 /// A strip for levels without one: the largest that divides a length.
 fn dividing(length: ByteCount) -> StripSize {
-    let divisor = 1 << length.0.trailing_zeros().clamp(StripSize::MIN.shift(), StripSize::MAX.shift());
+    let divisor =
+        1 << length.0.trailing_zeros().clamp(StripSize::MIN.shift(), StripSize::MAX.shift());
     StripSize::new(ByteCount(divisor)).unwrap_or(StripSize::MIN)
 }
 
-fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> Result<Vec<Section>, String> {
+fn whole(
+    volume: &VolumeRecord,
+    shape: Shape,
+    members: &[Option<ByteCount>],
+) -> Result<Vec<Section>, String> {
     let smallest = || members.iter().flatten().min().copied();
     let Some(member_size) = volume.member_size.or_else(smallest) else {
         return Err("all members that determine the used size are missing".into());
@@ -145,7 +156,9 @@ fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> 
     let all: Vec<_> = (0..shape.drives.0).map(|slot| (slot, ByteOffset(0))).collect();
     let mut sections = vec![Section::new(shape, strip, all, member_size)?];
     let geometry = sections[0].geometry()?;
-    if shape.level == Level::Raid1e && geometry.mirror_arrangement() == Some(MirrorArrangement::Near) {
+    if shape.level == Level::Raid1e
+        && geometry.mirror_arrangement() == Some(MirrorArrangement::Near)
+    {
         sections.extend(last_strips(&geometry, member_size)?);
     }
     if matches!(shape.level, Level::Raid1 | Level::Jbod) && volume.strip.is_none() {
@@ -156,7 +169,11 @@ fn whole(volume: &VolumeRecord, shape: Shape, members: &[Option<ByteCount>]) -> 
 
 /// The remainder at the end of members whose size is no multiple of the smallest strip, where the
 /// level has no strip: the end of a section over the last 4 KiB.
-fn last_bytes(shape: Shape, before: &Section, member_size: ByteCount) -> Result<Option<Section>, String> {
+fn last_bytes(
+    shape: Shape,
+    before: &Section,
+    member_size: ByteCount,
+) -> Result<Option<Section>, String> {
     let strip = StripSize::MIN;
     let left = member_size.saturating_sub(before.within.len);
     if left.is_zero() {
@@ -206,7 +223,9 @@ fn linear(volume: &VolumeRecord, members: &[Option<ByteCount>]) -> Result<Vec<Se
     let sizes = all_known(members, unit)?;
     let sizes = (0..).zip(sizes).filter(|(_, size)| !size.is_zero());
     let shape = Shape::new(Level::Jbod, DriveCount(1));
-    sizes.map(|(slot, size)| Section::new(shape, dividing(size), vec![(slot, ByteOffset(0))], size)).collect()
+    sizes
+        .map(|(slot, size)| Section::new(shape, dividing(size), vec![(slot, ByteOffset(0))], size))
+        .collect()
 }
 
 fn zones(
@@ -225,8 +244,10 @@ fn zones(
             continue;
         }
         let with_slot = (0..).zip(&sizes);
-        let mut there: Vec<(u16, ByteOffset)> =
-            with_slot.filter(|(_, size)| **size >= end).map(|(slot, _)| (slot, ByteOffset(from.0))).collect();
+        let mut there: Vec<(u16, ByteOffset)> = with_slot
+            .filter(|(_, size)| **size >= end)
+            .map(|(slot, _)| (slot, ByteOffset(from.0)))
+            .collect();
         let turn = (strips % there.len() as u64) as usize;
         match rule {
             ZoneRule::Original => there.rotate_left(turn),

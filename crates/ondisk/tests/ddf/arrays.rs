@@ -38,7 +38,11 @@ fn line(volume: &FoundVolume) -> String {
         .map(|member| match (member.drive, member.standing) {
             (Some(drive), Standing::Current) => drive.to_string(),
             (drive, standing) => {
-                format!("{}={}", drive.map_or("-".into(), |drive| drive.to_string()), standing.name())
+                format!(
+                    "{}={}",
+                    drive.map_or("-".into(), |drive| drive.to_string()),
+                    standing.name()
+                )
             }
         })
         .collect();
@@ -76,8 +80,14 @@ fn every_reference_image_is_the_array_that_linux_md_made() {
             "ddf-raid5-4-right-asymmetric",
             "vol0: raid5 right-asymmetric 64 KiB 48 MiB of 16 MiB each, complete [0 2 1 3]",
         ),
-        ("ddf-raid5-4-spare", "vol0: raid5 left-symmetric 64 KiB 48 MiB of 16 MiB each, complete [0 2 4 1]"),
-        ("ddf-raid5-5", "vol0: raid5 left-symmetric 64 KiB 64 MiB of 16 MiB each, complete [0 2 4 1 3]"),
+        (
+            "ddf-raid5-4-spare",
+            "vol0: raid5 left-symmetric 64 KiB 48 MiB of 16 MiB each, complete [0 2 4 1]",
+        ),
+        (
+            "ddf-raid5-5",
+            "vol0: raid5 left-symmetric 64 KiB 64 MiB of 16 MiB each, complete [0 2 4 1 3]",
+        ),
         (
             "ddf-raid6-5-ddf-N-continue",
             "vol0: raid6 ddf-n-continue 64 KiB 48 MiB of 16 MiB each, complete [0 2 4 1 3]",
@@ -97,7 +107,8 @@ fn every_reference_image_is_the_array_that_linux_md_made() {
         let lines: Vec<String> = of(name).iter().map(line).collect();
         assert_eq!(lines.join("\n"), expected, "{name}");
     }
-    let starts: Vec<u64> = of("ddf-two-vols")[1].members.iter().map(|member| member.data.start.0).collect();
+    let starts: Vec<u64> =
+        of("ddf-two-vols")[1].members.iter().map(|member| member.data.start.0).collect();
     assert_eq!(starts, [4 << 20; 4]);
 }
 
@@ -115,7 +126,8 @@ fn the_failed_member_and_the_spare_are_listed_and_not_used() {
 /// free space.
 pub fn strip_at(volume: &FoundVolume, drive: usize, at: u64) -> Option<u64> {
     let member = volume.members.iter().find(|member| member.drive == Some(drive))?;
-    let offset = at.checked_sub(member.data.start.0).filter(|offset| *offset < member.data.len.0)?;
+    let offset =
+        at.checked_sub(member.data.start.0).filter(|offset| *offset < member.data.len.0)?;
     let mut base = 0;
     for section in &volume.sections {
         let geometry = section.geometry().unwrap();
@@ -142,7 +154,8 @@ fn measured(line: &str) -> (usize, Vec<Option<u64>>) {
     for word in rest.split_whitespace() {
         match word.strip_prefix('@') {
             Some(run) => {
-                let numbers: Vec<u64> = run.split(['+', '=']).map(|text| text.parse().unwrap()).collect();
+                let numbers: Vec<u64> =
+                    run.split(['+', '=']).map(|text| text.parse().unwrap()).collect();
                 strips.extend((0..numbers[1] / 128).map(|index| Some(numbers[2] / 128 + index)));
             }
             None => strips.push(word.parse().ok()),
@@ -180,7 +193,11 @@ fn every_strip_is_where_it_was_found_on_the_members() {
         });
         let expected: usize = copies.sum();
         let is_failed = reference.name == "ddf-raid5-4-failed";
-        assert!(if is_failed { checked > 500 } else { checked == expected }, "{} {checked}", reference.name);
+        assert!(
+            if is_failed { checked > 500 } else { checked == expected },
+            "{} {checked}",
+            reference.name
+        );
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::arrays::volumes_of;
 use crate::image::{REFERENCES, members, reference};
 use ondisk::ErrorKind;
-use ondisk::ddf::{Condition, CopyState, DiskKind, Drive, Effort, Extras, HeaderKind, Look, Section};
+use ondisk::ddf::{
+    Condition, CopyState, DiskKind, Drive, Effort, Extras, HeaderKind, Look, Section,
+};
 use ondisk::foreign::State;
 use units::ByteOffset;
 
@@ -27,16 +29,23 @@ fn every_member_of_the_reference_images_is_read_and_written_back_byte_by_byte() 
             ];
             for (kind, lba) in headers {
                 let bytes = written.encode_header(kind);
-                let found = image.read(units::ByteRange::new(ByteOffset(lba * 512), units::ByteCount(512)));
+                let found =
+                    image.read(units::ByteRange::new(ByteOffset(lba * 512), units::ByteCount(512)));
                 assert_eq!(found.as_ref(), Some(&bytes), "{name}: {kind:?}");
                 for section in Section::ALL {
                     let Some(bytes) = written.encode_section(section).unwrap() else { continue };
                     if kind == HeaderKind::Anchor {
                         continue;
                     }
-                    let at = ByteOffset((lba + u64::from(written.header.place(section).offset_blocks)) * 512);
+                    let at = ByteOffset(
+                        (lba + u64::from(written.header.place(section).offset_blocks)) * 512,
+                    );
                     let range = units::ByteRange::new(at, units::ByteCount::of(&bytes));
-                    assert!(image.read(range).as_ref() == Some(&bytes), "{name}: {}", section.name());
+                    assert!(
+                        image.read(range).as_ref() == Some(&bytes),
+                        "{name}: {}",
+                        section.name()
+                    );
                 }
             }
         }
@@ -82,9 +91,15 @@ fn one_damaged_copy_is_told_and_the_other_used_whatever_is_damaged() {
                 assert_eq!(drive.structure, sound, "{kind:?} {what}");
                 assert!(drive.needs_repair(), "{kind:?} {what}");
                 for copy in &drive.copies {
-                    let expected = if copy.kind == kind { CopyState::Damaged } else { CopyState::Sound };
+                    let expected =
+                        if copy.kind == kind { CopyState::Damaged } else { CopyState::Sound };
                     assert_eq!(copy.state, expected, "{kind:?} {what}");
-                    assert_eq!(copy.flaws.is_empty(), copy.kind != kind, "{kind:?} {what}: {:?}", copy.flaws);
+                    assert_eq!(
+                        copy.flaws.is_empty(),
+                        copy.kind != kind,
+                        "{kind:?} {what}: {:?}",
+                        copy.flaws
+                    );
                 }
             }
         }
@@ -138,7 +153,8 @@ fn an_update_that_was_cut_off_leaves_the_closed_copy_whatever_the_sequences_say(
     let sound = whole.drive().structure;
     let with = |primary: (u32, u8), secondary: (u32, u8)| {
         let mut image = whole.clone();
-        let headers = [(HeaderKind::Primary, 65536, primary), (HeaderKind::Secondary, 32768, secondary)];
+        let headers =
+            [(HeaderKind::Primary, 65536, primary), (HeaderKind::Secondary, 32768, secondary)];
         for (kind, lba, (ahead, open)) in headers {
             let mut changed = sound.clone();
             changed.header.sequence = changed.header.sequence.wrapping_add(ahead);
@@ -196,10 +212,16 @@ fn what_linux_md_made_of_softrocs_structure_is_read_and_the_payload_is_known_to_
         let log = drive.structure.vendor_log.as_ref().unwrap();
         let extras = Extras::of(log).unwrap().unwrap();
         assert_eq!((extras.sequence, &extras.payload[..]), (1, &b"extras"[..]));
-        assert_eq!(drive.structure.volumes[0].as_ref().unwrap().state.condition(), Condition::Degraded);
+        assert_eq!(
+            drive.structure.volumes[0].as_ref().unwrap().state.condition(),
+            Condition::Degraded
+        );
     }
     let found = &volumes_of(&drives)[0];
     let order: Vec<Option<usize>> = found.members.iter().map(|member| member.drive).collect();
-    assert_eq!((found.state, &order[..]), (State::Degraded, &[Some(0), Some(2), Some(4), None, Some(3)][..]));
+    assert_eq!(
+        (found.state, &order[..]),
+        (State::Degraded, &[Some(0), Some(2), Some(4), None, Some(3)][..])
+    );
     assert_eq!((found.others[0].drive, found.others[0].what), (1, "failed"));
 }

@@ -6,7 +6,9 @@ use crate::image::Image;
 use crate::made::{add_spare, group, images, raid5, reference, size_of, structure};
 use layout::{Geometry, Level, MirrorArrangement, ParityArrangement, Shape};
 use ondisk::ErrorKind;
-use ondisk::ddf::{DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, Time, tell, update};
+use ondisk::ddf::{
+    DiskState, Extras, HeaderKind, LevelCode, Slot, SpareRecord, Time, tell, update,
+};
 use ondisk::foreign::{Arrangement, State};
 use units::{ByteCount, ByteOffset, DriveCount, StripSize};
 
@@ -17,7 +19,9 @@ fn shapes() -> Vec<Shape> {
         let row = level.row();
         for drives in [1, 2, 3, 4, 5, 6, 8, 9, 16, 48] {
             let parities = row.parity_arrangements.iter().copied().map(Some).chain([None]);
-            for parity in parities.filter(|parity| parity.is_some() != row.parity_arrangements.is_empty()) {
+            for parity in
+                parities.filter(|parity| parity.is_some() != row.parity_arrangements.is_empty())
+            {
                 let mirrors = row.mirror_arrangements.iter().copied().map(Some).chain([None]);
                 let mirrors = mirrors.filter(|m| m.is_some() != row.mirror_arrangements.is_empty());
                 for mirrors in mirrors {
@@ -79,12 +83,15 @@ fn every_shape_that_ddf_has_a_code_for_comes_back_and_no_other_is_written() {
             .iter()
             .map(|(disk, _)| (0..images.len()).find(|index| reference(*index) == *disk).unwrap())
             .collect();
-        let order: Vec<usize> = found[0].members.iter().map(|member| member.drive.unwrap()).collect();
+        let order: Vec<usize> =
+            found[0].members.iter().map(|member| member.drive.unwrap()).collect();
         assert_eq!(order, expected, "{shape:?}");
         let Arrangement::Shape(read) = found[0].record.arrangement else { panic!("{shape:?}") };
         assert!(same_places(&geometry(&read), &geometry(&shape)), "{shape:?} was read as {read:?}");
-        let is_raid4 =
-            matches!(shape.parity, Some(ParityArrangement::ParityFirst | ParityArrangement::ParityLast));
+        let is_raid4 = matches!(
+            shape.parity,
+            Some(ParityArrangement::ParityFirst | ParityArrangement::ParityLast)
+        );
         assert!(read.level == shape.level || is_raid4, "{shape:?} was read as {read:?}");
         written += 1;
     }
@@ -122,7 +129,10 @@ fn what_failed_is_stale_on_the_drive_that_does_not_know_it_yet() {
     for index in [0, 1, 3] {
         let new = structure(&group, index, b"extras");
         let drive = images[index].drive();
-        crate::made::apply(&mut images[index], &update(size_of(index), Some(&drive), &new).unwrap());
+        crate::made::apply(
+            &mut images[index],
+            &update(size_of(index), Some(&drive), &new).unwrap(),
+        );
     }
     let found = &volumes(&images.iter().collect::<Vec<&Image>>())[0];
     assert_eq!(found.state, State::Degraded);
@@ -140,7 +150,10 @@ fn two_halves_that_were_used_without_one_another_are_told() {
         group.disks[gone].state = DiskState(DiskState::FAILED);
         let drive = images[index].drive();
         let new = structure(&group, index, b"extras");
-        crate::made::apply(&mut images[index], &update(size_of(index), Some(&drive), &new).unwrap());
+        crate::made::apply(
+            &mut images[index],
+            &update(size_of(index), Some(&drive), &new).unwrap(),
+        );
     }
     let found = &volumes(&images.iter().collect::<Vec<&Image>>())[0];
     assert!(
@@ -179,8 +192,9 @@ fn a_dedicated_spare_is_told_for_its_volume_and_comes_back() {
 #[test]
 fn headers_of_a_drive_differ_in_kind_sequence_and_open_flag_alone() {
     let whole = structure(&raid5(), 0, b"");
-    let [anchor, primary, secondary] = [HeaderKind::Anchor, HeaderKind::Primary, HeaderKind::Secondary]
-        .map(|kind| whole.encode_header(kind));
+    let [anchor, primary, secondary] =
+        [HeaderKind::Anchor, HeaderKind::Primary, HeaderKind::Secondary]
+            .map(|kind| whole.encode_header(kind));
     for at in (0..512).filter(|at| !matches!(at, 4..8 | 40..44 | 48 | 112)) {
         assert!(anchor[at] == primary[at] && primary[at] == secondary[at], "byte {at}");
     }

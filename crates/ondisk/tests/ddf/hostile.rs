@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 static WHOLE: LazyLock<Vec<Vec<Image>>> = LazyLock::new(|| {
-    let mut all: Vec<Vec<Image>> = REFERENCES.iter().map(|reference| members(reference.metadata)).collect();
+    let mut all: Vec<Vec<Image>> =
+        REFERENCES.iter().map(|reference| members(reference.metadata)).collect();
     all.push(images(&raid5()));
     all
 });
@@ -17,8 +18,9 @@ static WHOLE: LazyLock<Vec<Vec<Image>>> = LazyLock::new(|| {
 /// Uses everything that was found.
 fn use_it(images: &[Image]) {
     let looks = images.iter().map(|image| image.look(Effort::Usual));
-    let drives: Vec<Drive> =
-        looks.filter_map(|look| if let Look::Found(drive) = look { Some(*drive) } else { None }).collect();
+    let drives: Vec<Drive> = looks
+        .filter_map(|look| if let Look::Found(drive) = look { Some(*drive) } else { None })
+        .collect();
     let refs: Vec<&Drive> = drives.iter().collect();
     let mut seen = Vec::new();
     for (drive, told) in tell(&refs).into_iter().enumerate() {
@@ -49,11 +51,16 @@ fn mutate(image: &mut Image, at: u64, value: u8, seals: bool) {
         50_331_648 => [65536, 32768, 98303].contains(&lba),
         _ => false,
     };
-    let headers: Vec<u64> =
-        (0..image.size / 512).rev().take(1).chain([65536, 32768]).filter(|lba| whole(*lba)).collect();
+    let headers: Vec<u64> = (0..image.size / 512)
+        .rev()
+        .take(1)
+        .chain([65536, 32768])
+        .filter(|lba| whole(*lba))
+        .collect();
     let lba = at / 512;
     let range = headers.iter().find_map(|header| {
-        let of = |(offset, len): (u64, u64)| (header + offset..header + offset + len).contains(&lba);
+        let of =
+            |(offset, len): (u64, u64)| (header + offset..header + offset + len).contains(&lba);
         let found = sections.into_iter().find(|section| of(*section))?;
         let sectors = found.1.min(image.size / 512 - header - found.0);
         Some(ByteRange::new(ByteOffset((header + found.0) * 512), ByteCount(512 * sectors)))
@@ -82,7 +89,8 @@ fn place() -> impl Strategy<Value = u64> {
         Just(65536 + 617),
         65536..65536 + 620_u64,
     ];
-    (sector, prop_oneof![0..160_u64, 190..260_u64, 0..512_u64]).prop_map(|(sector, at)| sector * 512 + at)
+    (sector, prop_oneof![0..160_u64, 190..260_u64, 0..512_u64])
+        .prop_map(|(sector, at)| sector * 512 + at)
 }
 
 proptest! {
@@ -92,7 +100,10 @@ proptest! {
     fn mutated_structures_are_read_or_refused(
         which in 0..REFERENCES.len(),
         drive in 0..2_usize,
-        changes in prop::collection::vec((place(), prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], any::<bool>()), 1..6),
+        changes in prop::collection::vec(
+            (place(), prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], any::<bool>()),
+            1..6,
+        ),
     ) {
         let mut images = WHOLE[which].clone();
         for (at, value, seals) in changes {
@@ -102,10 +113,16 @@ proptest! {
     }
 
     #[test]
-    fn any_tail_is_read_or_refused(size in 1_u64..200, seed in prop::collection::vec(any::<u8>(), 64), signed in any::<bool>()) {
+    fn any_tail_is_read_or_refused(
+        size in 1_u64..200,
+        seed in prop::collection::vec(any::<u8>(), 64),
+        signed in any::<bool>(),
+    ) {
         let mut image = Image::blank(size * 512);
         for lba in 0..size {
-            let mut sector: Vec<u8> = seed.iter().cycle().take(512).enumerate().map(|(i, byte)| byte ^ (i as u8) ^ lba as u8).collect();
+            let repeated = seed.iter().cycle().take(512).enumerate();
+            let mut sector: Vec<u8> =
+                repeated.map(|(i, byte)| byte ^ (i as u8) ^ lba as u8).collect();
             if signed {
                 sector[..4].copy_from_slice(&0xDE11_DE11_u32.to_be_bytes());
                 sector[32..34].copy_from_slice(b"01");

@@ -99,7 +99,9 @@ pub fn members(text: &str) -> Vec<Image> {
 /// Fills in the sectors that the copies of the first drive have in common.
 fn mirror_secondary(image: &mut Image) {
     for lba in 65536..65536 + 618 {
-        if let (Some(sector), None) = (image.sectors.get(&lba).copied(), image.sectors.get(&(lba - 32768))) {
+        if let (Some(sector), None) =
+            (image.sectors.get(&lba).copied(), image.sectors.get(&(lba - 32768)))
+        {
             image.sectors.insert(lba - 32768, sector);
         }
     }
@@ -110,10 +112,12 @@ fn sector(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in text.split(' ') {
         match word.split_once('*') {
-            Some((hex, times)) => bytes.resize(bytes.len() + times.parse::<usize>().unwrap(), byte(hex)),
-            None => {
-                bytes.extend(word.as_bytes().chunks(2).map(|hex| byte(std::str::from_utf8(hex).unwrap())))
+            Some((hex, times)) => {
+                bytes.resize(bytes.len() + times.parse::<usize>().unwrap(), byte(hex))
             }
+            None => bytes.extend(
+                word.as_bytes().chunks(2).map(|hex| byte(std::str::from_utf8(hex).unwrap())),
+            ),
         }
     }
     assert_eq!(bytes.len(), 512, "{text}");

@@ -4,7 +4,8 @@ use crate::arrays::volumes_of;
 use crate::image::Image;
 use crate::made::{images, raid5};
 use ondisk::ddf::{
-    BadBlockLog, BadBlocks, DiskState, Drive, Effort, Look, Section, SectionPlace, VolumeState, tell,
+    BadBlockLog, BadBlocks, DiskState, Drive, Effort, Look, Section, SectionPlace, VolumeState,
+    tell,
 };
 use ondisk::foreign::{Standing, State};
 use units::{ByteCount, ByteOffset, ByteRange};
@@ -14,7 +15,8 @@ fn drives() -> Vec<Drive> {
 }
 
 fn log(entries: &[(u64, u16)]) -> Option<BadBlockLog> {
-    let entry = |(lba, blocks): &(u64, u16)| BadBlocks { lba: *lba, spare_offset: 3, blocks: *blocks };
+    let entry =
+        |(lba, blocks): &(u64, u16)| BadBlocks { lba: *lba, spare_offset: 3, blocks: *blocks };
     Some(BadBlockLog {
         spare_blocks: 64,
         first_spare_lba: 9000,
@@ -28,10 +30,13 @@ fn blocks_of_the_bad_block_log_count_as_unreadable_on_their_drive() {
     drives[1].structure.bad_blocks = log(&[(200, 1), (100, 8)]);
     let volume = volumes_of(&drives).remove(0);
     let member = volume.members.iter().find(|member| member.drive == Some(1)).unwrap();
-    let range = |from: u64, count: u64| ByteRange::new(ByteOffset(from * 512), ByteCount(count * 512));
+    let range =
+        |from: u64, count: u64| ByteRange::new(ByteOffset(from * 512), ByteCount(count * 512));
     assert_eq!(member.unreadable, [range(100, 8), range(200, 1)]);
     assert_eq!((volume.state, volume.no_writing.len()), (State::Complete, 1));
-    assert!(volume.reasons[0].contains("disk1 has a list of bad blocks: its sectors 100 to 107, 200 ("));
+    assert!(
+        volume.reasons[0].contains("disk1 has a list of bad blocks: its sectors 100 to 107, 200 (")
+    );
 }
 
 #[test]
@@ -82,7 +87,8 @@ fn an_anchor_that_a_larger_drive_has_before_its_end_is_told() {
     assert!(notes.contains("holds its DDF anchor 1.00 MiB before its end"), "{notes}");
     let mut drive = images(&raid5()).remove(0).drive();
     let own = drive.structure.own.reference;
-    let disk = drive.structure.disks.iter_mut().flatten().find(|disk| disk.reference == own).unwrap();
+    let disk =
+        drive.structure.disks.iter_mut().flatten().find(|disk| disk.reference == own).unwrap();
     disk.state = DiskState(disk.state.0 | DiskState::UNRECOVERED_READS);
     let notes = tell(&[&drive]).remove(0).notes.join("; ");
     assert!(notes.contains("had blocks that could not be read"), "{notes}");

@@ -14,7 +14,8 @@ use units::{ByteCount, ByteRange, DriveCount};
 
 /// The output of `mdadm` for the drives of a group; `None` where it is not installed.
 fn examined(name: &str, group: &Group, images: &[crate::image::Image]) -> Option<Vec<String>> {
-    let mdadm = ["/sbin/mdadm", "/usr/sbin/mdadm"].into_iter().find(|path| PathBuf::from(path).exists());
+    let mdadm =
+        ["/sbin/mdadm", "/usr/sbin/mdadm"].into_iter().find(|path| PathBuf::from(path).exists());
     let Some(mdadm) = mdadm else {
         test_tools::not_installed("mdadm");
         return None;
@@ -28,14 +29,19 @@ fn examined(name: &str, group: &Group, images: &[crate::image::Image]) -> Option
         // The rest of a new drive may hold any bytes: here zeros.
         let site = crate::made::site(index);
         let copy = ByteCount(1024 * 512);
-        let places = [(site.primary(), copy), (site.secondary(), copy), (site.anchor(), ByteCount(512))];
+        let places =
+            [(site.primary(), copy), (site.secondary(), copy), (site.anchor(), ByteCount(512))];
         for (at, len) in places {
             file.write_all_at(&image.read(ByteRange::new(at, len)).unwrap(), at.0).unwrap();
         }
         let output = Command::new(mdadm).arg("--examine").arg(&path).output().unwrap();
         std::fs::remove_file(&path).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{name} drive {index}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{name} drive {index}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         text
     };
     let texts = images.iter().enumerate().map(examine).collect();
@@ -99,7 +105,8 @@ fn mdadm_reads_the_level_the_order_and_the_sizes_of_every_level() {
             let of_span = volume.members[span * width..(span + 1) * width].iter();
             let order: Vec<String> = of_span
                 .map(|(disk, _)| {
-                    let number = group.disks.iter().position(|record| record.reference == *disk).unwrap();
+                    let number =
+                        group.disks.iter().position(|record| record.reference == *disk).unwrap();
                     format!("{number}@0K")
                 })
                 .collect();
@@ -125,7 +132,11 @@ fn mdadm_reads_the_level_the_order_and_the_sizes_of_every_level() {
             }
             let spans = volume.members.len() / width;
             let position = (spans > 1).then(|| format!("{span} of {spans}"));
-            assert_eq!(field(text, "Secondary Position[0]").map(str::to_owned), position, "{name}\n{text}");
+            assert_eq!(
+                field(text, "Secondary Position[0]").map(str::to_owned),
+                position,
+                "{name}\n{text}"
+            );
             let secondary = (spans > 1).then_some("Striped");
             assert_eq!(field(text, "Secondary Level[0]"), secondary, "{name}\n{text}");
             assert_eq!(disk_lines(text).len(), group.disks.len(), "{name}\n{text}");
@@ -163,7 +174,8 @@ fn mdadm_reads_the_states_of_drives_and_volumes() {
         assert_eq!(field(text, "Seq"), Some("00000002"), "{text}");
         assert_eq!(field(text, "state[0]"), Some("Degraded, Not Consistent"), "{text}");
         let disks = disk_lines(text);
-        let expected = ["active/Online", "active/Online", "active/Offline, Failed", "active/Online"];
+        let expected =
+            ["active/Online", "active/Online", "active/Offline, Failed", "active/Online"];
         for (index, expected) in expected.into_iter().chain(["Global-Spare/Online"]).enumerate() {
             assert_eq!(disks[index].0, reference(index).to_string(), "{text}");
             assert!(disks[index].1.ends_with(expected), "{text}");

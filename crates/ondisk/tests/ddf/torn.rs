@@ -195,7 +195,11 @@ fn a_drive_that_lost_its_anchor_keeps_a_whole_copy_while_it_is_repaired_or_chang
             let effort = if is_all { Effort::Usual } else { Effort::Search };
             let Look::Found(found) = image.look(effort) else { panic!("nothing is left") };
             assert!(found.structure == old || found.structure == *after, "{:?}", found.copies);
-            assert!(!is_all || found.structure == *after && !found.needs_repair(), "{:?}", found.copies);
+            assert!(
+                !is_all || found.structure == *after && !found.needs_repair(),
+                "{:?}",
+                found.copies
+            );
         });
     }
 }

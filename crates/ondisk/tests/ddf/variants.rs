@@ -5,8 +5,8 @@ use crate::image::Image;
 use crate::made::{apply, group, guid, images, raid5, reference, size_of, structure};
 use layout::{Level, MirrorArrangement, Shape};
 use ondisk::ddf::{
-    Checksum, Condition, Drive, Effort, Group, Guid, HeaderKind, Look, Order, Site, Slot, Structure, Time,
-    VolumePart, VolumeState, update,
+    Checksum, Condition, Drive, Effort, Group, Guid, HeaderKind, Look, Order, Site, Slot,
+    Structure, Time, VolumePart, VolumeState, update,
 };
 use ondisk::foreign::{FoundVolume, Standing, State};
 use units::{ByteCount, ByteOffset, DriveCount, SectorSize};
@@ -53,14 +53,19 @@ fn adaptecs_anchor_is_found_before_the_end_and_its_unlimited_elements_are_bounde
 fn large_blocks(group: &Group) -> Vec<Image> {
     let image = |index: usize| {
         let site = Site::of(size_of(index), SectorSize::B4096).unwrap();
-        written(size_of(index), &group.structure(&site, reference(index), Some((1, b"extras"))).unwrap())
+        written(
+            size_of(index),
+            &group.structure(&site, reference(index), Some((1, b"extras"))).unwrap(),
+        )
     };
     (0..group.disks.len()).map(image).collect()
 }
 
 #[test]
 fn drives_with_blocks_of_4096_bytes_are_read_whatever_the_blocks_they_are_read_with() {
-    for group in [raid5(), group(Shape { spans: Some(2), ..Shape::new(Level::Raid10, DriveCount(4)) })] {
+    for group in
+        [raid5(), group(Shape { spans: Some(2), ..Shape::new(Level::Raid10, DriveCount(4)) })]
+    {
         let large = large_blocks(&group);
         let found = &volumes(&large.iter().collect::<Vec<_>>())[0];
         let small = images(&group);
@@ -111,20 +116,34 @@ fn what_cannot_be_expressed_is_named_and_not_read() {
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.qualifier = 7), "qualifier 7"),
         (
             "raid5r",
-            read_as(on(Level::Raid5, 4), |part| (part.primary_level, part.rotate_shift) = (0x35, 4)),
+            read_as(on(Level::Raid5, 4), |part| {
+                (part.primary_level, part.rotate_shift) = (0x35, 4)
+            }),
             "every 16 stripes",
         ),
         ("raid1", read_as(pairs(), |part| part.secondary_level = 9), "secondary level 0x09"),
-        ("raid10", read_as(pairs(), |part| part.blocks += u64::from(part.span) * 128), "different sizes"),
+        (
+            "raid10",
+            read_as(pairs(), |part| part.blocks += u64::from(part.span) * 128),
+            "different sizes",
+        ),
         ("raid10", read_as(pairs(), |part| part.strip_shift += part.span), "different layouts"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.block_bytes = 4096), "blocks of 4096"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.strip_shift = 0xFF), "2^255 blocks"),
         ("raid5", read_as(on(Level::Raid5, 4), |part| part.strip_shift = 20), "out of range"),
     ];
     for (level, found, reason) in cases {
-        assert_eq!((found.record.level.as_str(), found.state), (level, State::NotReadable), "{reason}");
+        assert_eq!(
+            (found.record.level.as_str(), found.state),
+            (level, State::NotReadable),
+            "{reason}"
+        );
         assert!(found.sections.is_empty(), "{reason}");
-        assert!(found.reasons.iter().any(|why| why.contains(reason)), "{reason}: {:?}", found.reasons);
+        assert!(
+            found.reasons.iter().any(|why| why.contains(reason)),
+            "{reason}: {:?}",
+            found.reasons
+        );
     }
 }
 
@@ -136,7 +155,8 @@ fn levels_that_are_others_in_disguise_are_read_as_these() {
     });
     assert_eq!((found.record.level.as_str(), found.state), ("raid5e", State::Complete));
     assert_eq!(found.capacity(), ByteCount(6 << 20));
-    let found = read_as(on(Level::Raid5, 4), |part| (part.primary_level, part.rotate_shift) = (0x35, 0));
+    let found =
+        read_as(on(Level::Raid5, 4), |part| (part.primary_level, part.rotate_shift) = (0x35, 0));
     assert_eq!((found.record.level.as_str(), found.state), ("raid5r", State::Complete));
 }
 
@@ -146,7 +166,12 @@ fn linux_mds_offset_copies_are_its_far_ones() {
     let theirs = Guid::new(*b"Linux-MD", [0; 8], Time(1), 1);
     let drives = renamed(offset, |_| theirs);
     let found = &volumes_of(&drives)[0];
-    assert_eq!((found.record.layout.as_str(), found.state), ("far", State::Complete), "{:?}", found.reasons);
+    assert_eq!(
+        (found.record.layout.as_str(), found.state),
+        ("far", State::Complete),
+        "{:?}",
+        found.reasons
+    );
 }
 
 #[test]
@@ -173,7 +198,12 @@ fn mirrored_stripes_are_read_with_each_mirror_in_its_place() {
 #[test]
 fn concatenations_are_read_one_after_the_other() {
     let found = read_as(pairs(), |part| part.secondary_level = 2);
-    assert_eq!((found.state, found.capacity()), (State::Complete, ByteCount(8 << 20)), "{:?}", found.reasons);
+    assert_eq!(
+        (found.state, found.capacity()),
+        (State::Complete, ByteCount(8 << 20)),
+        "{:?}",
+        found.reasons
+    );
     assert_eq!(found.sections.len(), 2);
     let found = read_as(on(Level::Raid0, 3), |part| part.primary_level = 0x1F);
     assert_eq!((found.record.level.as_str(), found.state), ("concatenation", State::Complete));
@@ -208,7 +238,12 @@ fn a_member_that_is_one_change_behind_is_current_unless_the_volume_went_on_witho
 fn renamed(shape: Shape, guid_of: impl Fn(usize) -> Guid) -> Vec<Drive> {
     let mut drives: Vec<Drive> = images(&group(shape)).iter().map(Image::drive).collect();
     for (index, drive) in drives.iter_mut().enumerate() {
-        drive.structure.volumes.iter_mut().flatten().for_each(|volume| volume.guid = guid_of(index));
+        drive
+            .structure
+            .volumes
+            .iter_mut()
+            .flatten()
+            .for_each(|volume| volume.guid = guid_of(index));
         for slot in &mut drive.structure.slots {
             if let Slot::Volume(part) = slot {
                 part.volume = guid_of(index);
@@ -237,7 +272,11 @@ fn raid_6_of_controllers_that_may_exchange_p_and_q_is_not_to_be_written() {
     let theirs = |_| Guid(*b"LSI     ----------------");
     let found = &volumes_of(&renamed(on(Level::Raid6, 5), theirs))[0];
     assert_eq!((found.state, found.no_writing.len()), (State::Complete, 1));
-    assert!(found.no_writing[0].contains("which of its two parity strips is P"), "{:?}", found.no_writing);
+    assert!(
+        found.no_writing[0].contains("which of its two parity strips is P"),
+        "{:?}",
+        found.no_writing
+    );
     assert!(read_as(on(Level::Raid6, 5), |_| {}).no_writing.is_empty());
 }
 
@@ -245,7 +284,9 @@ fn raid_6_of_controllers_that_may_exchange_p_and_q_is_not_to_be_written() {
 fn a_header_of_an_unknown_revision_is_named() {
     let mut new = structure(&raid5(), 0, b"");
     new.header.revision = *b"07.00.00";
-    let Look::Nothing(error) = written(size_of(0), &new).look(Effort::Usual) else { panic!("it is read") };
+    let Look::Nothing(error) = written(size_of(0), &new).look(Effort::Usual) else {
+        panic!("it is read")
+    };
     assert_eq!(error.kind, ondisk::ErrorKind::Version);
     assert!(error.context.contains("07.00.00"), "{error}");
 }

@@ -111,7 +111,8 @@ fn bytes(drive: &Drive, range: ByteRange) -> Vec<u8> {
     let mut bytes = vec![0; range.len.as_usize()];
     for (at, part) in &drive.parts {
         let both = range.intersection(ByteRange::new(ByteOffset(*at), ByteCount::of(part)));
-        let (to, from) = ((both.start.0 - range.start.0) as usize, both.start.0.saturating_sub(*at) as usize);
+        let (to, from) =
+            ((both.start.0 - range.start.0) as usize, both.start.0.saturating_sub(*at) as usize);
         let len = both.len.as_usize();
         if len > 0 {
             bytes[to..to + len].copy_from_slice(&part[from..from + len]);

@@ -51,7 +51,9 @@ impl Isal {
                     ("avx2", forms(c"xor_gen_avx", c"pq_gen_avx2")?),
                     ("ssse3", forms(c"xor_gen_sse", c"pq_gen_sse")?),
                 ],
-                init_tables: std::mem::transmute::<*mut c_void, InitTables>(find(c"ec_init_tables")?),
+                init_tables: std::mem::transmute::<*mut c_void, InitTables>(find(
+                    c"ec_init_tables",
+                )?),
                 encode: std::mem::transmute::<*mut c_void, Encode>(find(c"ec_encode_data")?),
             })
         }
@@ -59,7 +61,11 @@ impl Isal {
 
     /// Pointers to sources, then results, as the library expects them.
     pub fn pointers(&self, sources: &[&[u8]], results: &[*mut u8]) -> Vec<*mut u8> {
-        sources.iter().map(|source| source.as_ptr().cast_mut()).chain(results.iter().copied()).collect()
+        sources
+            .iter()
+            .map(|source| source.as_ptr().cast_mut())
+            .chain(results.iter().copied())
+            .collect()
     }
 
     /// The tables of P and Q for `width` sources.
@@ -78,7 +84,14 @@ impl Isal {
         let (data, results) = pointers.split_at(width);
         // SAFETY: each pointer is to `len` bytes; the tables are those of this width.
         unsafe {
-            (self.encode)(len as c_int, width as c_int, 2, tables.as_ptr(), data.as_ptr(), results.as_ptr());
+            (self.encode)(
+                len as c_int,
+                width as c_int,
+                2,
+                tables.as_ptr(),
+                data.as_ptr(),
+                results.as_ptr(),
+            );
         }
     }
 }
@@ -94,7 +107,8 @@ impl Forms {
 
     fn generate(function: Generate, len: usize, pointers: &[*mut u8]) {
         // SAFETY: each pointer is to `len` bytes on a page boundary; the last ones are the results.
-        let code = unsafe { function(pointers.len() as c_int, len as c_int, pointers.as_ptr().cast()) };
+        let code =
+            unsafe { function(pointers.len() as c_int, len as c_int, pointers.as_ptr().cast()) };
         assert_eq!(code, 0, "ISA-L takes the call");
     }
 }

@@ -36,7 +36,8 @@ fn options() -> Options {
     let mut options = Options { rounds: 15, slice: Duration::from_millis(4), words: Vec::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number after the option");
+        let mut number =
+            || arguments.next().and_then(|n| n.parse().ok()).expect("a number after the option");
         match argument.as_str() {
             "--bench" => {}
             "--rounds" => options.rounds = number(),
@@ -107,17 +108,17 @@ fn row(options: &Options, title: &str, mut contenders: Vec<Contender<'_>>) {
     let medians: Vec<f64> = speeds.iter().map(|speeds| spread(speeds.clone()).median).collect();
     let mut cells = Vec::new();
     for (i, contender) in contenders.iter().enumerate() {
-        let beaten = contenders
-            .iter()
-            .enumerate()
-            .any(|(j, other)| other.name == contender.name && j != i && (medians[j], i) > (medians[i], j));
+        let beaten = contenders.iter().enumerate().any(|(j, other)| {
+            other.name == contender.name && j != i && (medians[j], i) > (medians[i], j)
+        });
         if beaten {
             continue;
         }
         let Spread { median, min, max } = spread(speeds[i].clone());
         let mut cell = format!("{} {median:.1} ({min:.1}–{max:.1})", contender.name);
         if i > 0 {
-            let ratios = speeds[0].iter().zip(&speeds[i]).map(|(ours, theirs)| ours / theirs).collect();
+            let ratios =
+                speeds[0].iter().zip(&speeds[i]).map(|(ours, theirs)| ours / theirs).collect();
             let Spread { median, min, max } = spread(ratios);
             cell += &format!(" × **{median:.2}** ({min:.2}–{max:.2})");
         }
@@ -127,7 +128,11 @@ fn row(options: &Options, title: &str, mut contenders: Vec<Contender<'_>>) {
 }
 
 fn size_name(size: usize) -> String {
-    if size >= KIB * KIB { format!("{} MiB", size / KIB / KIB) } else { format!("{} KiB", size / KIB) }
+    if size >= KIB * KIB {
+        format!("{} MiB", size / KIB / KIB)
+    } else {
+        format!("{} KiB", size / KIB)
+    }
 }
 
 /// The rows of one width and size.
@@ -154,10 +159,13 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
         let one = isal.pointers(&slices, &[p.at()]);
         let two = isal.pointers(&slices, &[p.at(), q.at()]);
         let tables = isal.tables(width);
-        p_row.push(Contender::new("ISA-L xor_gen", total, move || isal.best.xor_gen(size, black_box(&one))));
+        p_row.push(Contender::new("ISA-L xor_gen", total, move || {
+            isal.best.xor_gen(size, black_box(&one))
+        }));
         let arrays = two.clone();
-        pq_row
-            .push(Contender::new("ISA-L pq_gen", total, move || isal.best.pq_gen(size, black_box(&arrays))));
+        pq_row.push(Contender::new("ISA-L pq_gen", total, move || {
+            isal.best.pq_gen(size, black_box(&arrays))
+        }));
         pq_row.push(Contender::new("ISA-L ec_encode_data", total, move || {
             isal.encode(size, black_box(&two), &tables);
         }));
@@ -165,7 +173,9 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     if beyond_l2 {
         for form in touch::FORMS {
             let slices = &slices;
-            p_row.push(Contender::new("touch", total, move || touch::run(form, slices, &mut [p.bytes()])));
+            p_row.push(Contender::new("touch", total, move || {
+                touch::run(form, slices, &mut [p.bytes()])
+            }));
             pq_row.push(Contender::new("touch", total, move || {
                 touch::run(form, slices, &mut [p.bytes(), q.bytes()]);
             }));
@@ -177,7 +187,8 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     // Bytes touched: an XOR reads a source, reads and writes the result. An update reads old and
     // new, and reads and writes P and Q.
     let change = [Change::new(2, slices[0], slices[1])];
-    let update = || parity::update(Some(p.bytes()), Some(q.bytes()), black_box(&change)).expect("an update");
+    let update =
+        || parity::update(Some(p.bytes()), Some(q.bytes()), black_box(&change)).expect("an update");
     let in_place = || parity::xor_into(p.bytes(), black_box(slices[0]));
     let plain = || parity::xor_many(p.bytes(), black_box(&slices));
     row(
@@ -193,8 +204,10 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
     // Two data strips lost: as many strips are read as for generation.
     let recover = || {
         let parity = Parity { p: Some(slices[0].into()), q: Some(slices[width - 1].into()) };
-        let mut lost =
-            [Lost::new(Strip::Data(0), p.bytes()), Lost::new(Strip::Data(width as u8 - 1), q.bytes())];
+        let mut lost = [
+            Lost::new(Strip::Data(0), p.bytes()),
+            Lost::new(Strip::Data(width as u8 - 1), q.bytes()),
+        ];
         parity::recover(&mut lost, black_box(&sources[1..width - 1]), parity).expect("recovery");
     };
     let recover_q = || {
@@ -202,17 +215,24 @@ fn rows(options: &Options, isal: Option<&Isal>, width: usize, size: usize) {
         let mut lost = [Lost::new(Strip::Data(0), p.bytes())];
         parity::recover(&mut lost, black_box(&sources[1..]), parity).expect("recovery");
     };
-    let generate = || parity::generate_pq(p.bytes(), q.bytes(), black_box(&sources)).expect("P and Q");
+    let generate =
+        || parity::generate_pq(p.bytes(), q.bytes(), black_box(&sources)).expect("P and Q");
     let generate_p = || parity::generate_p(p.bytes(), black_box(&sources)).expect("P");
     row(
         options,
         &name("recover two data"),
-        vec![Contender::new("ours", total, recover), Contender::new("generate P+Q", total, generate)],
+        vec![
+            Contender::new("ours", total, recover),
+            Contender::new("generate P+Q", total, generate),
+        ],
     );
     row(
         options,
         &name("recover one data with Q"),
-        vec![Contender::new("ours", total, recover_q), Contender::new("generate P", total, generate_p)],
+        vec![
+            Contender::new("ours", total, recover_q),
+            Contender::new("generate P", total, generate_p),
+        ],
     );
     let check = || {
         black_box(parity::check_pq(p.bytes().as_ref().into(), q.bytes().as_ref().into(), &sources))
@@ -237,11 +257,17 @@ fn kernel_rows(options: &Options) {
         let sources = &sources;
         parity::kernels()
             .map(move |kernel| {
-                Contender::new(kernel.name(), total, move || run(kernel, p.bytes(), q.bytes(), sources))
+                Contender::new(kernel.name(), total, move || {
+                    run(kernel, p.bytes(), q.bytes(), sources)
+                })
             })
             .collect()
     };
-    row(options, "kernels: P, 8 × 64 KiB", each(|kernel, p, _, s| kernel.generate_p(p, s).expect("P")));
+    row(
+        options,
+        "kernels: P, 8 × 64 KiB",
+        each(|kernel, p, _, s| kernel.generate_p(p, s).expect("P")),
+    );
     row(
         options,
         "kernels: P+Q, 8 × 64 KiB",
@@ -272,7 +298,8 @@ fn peer_rows(options: &Options, isal: &Isal, width: usize, size: usize) {
         let Some((name, forms)) = isal.forms.iter().find(|(name, _)| *name == kernel.name()) else {
             continue;
         };
-        let (one, two) = (isal.pointers(&slices, &[p.at()]), isal.pointers(&slices, &[p.at(), q.at()]));
+        let (one, two) =
+            (isal.pointers(&slices, &[p.at()]), isal.pointers(&slices, &[p.at(), q.at()]));
         row(
             options,
             &format!("same instructions, {name}: P, {width} × {}", size_name(size)),

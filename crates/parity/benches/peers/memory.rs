@@ -69,7 +69,9 @@ pub fn pin_to_last_core() {
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         let mut pinned = libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0;
-        if let Some(core) = (0..libc::CPU_SETSIZE as usize).rev().find(|core| libc::CPU_ISSET(*core, &set)) {
+        if let Some(core) =
+            (0..libc::CPU_SETSIZE as usize).rev().find(|core| libc::CPU_ISSET(*core, &set))
+        {
             libc::CPU_ZERO(&mut set);
             libc::CPU_SET(core, &mut set);
             pinned &= libc::sched_setaffinity(0, size_of_val(&set), &set) == 0;

@@ -50,7 +50,10 @@ fn plain(sources: &[&[u8]], results: &mut [&mut [u8]]) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const PREFETCH: bool, const STREAM: bool>(sources: &[&[u8]], results: &mut [&mut [u8]]) {
+unsafe fn avx512<const PREFETCH: bool, const STREAM: bool>(
+    sources: &[&[u8]],
+    results: &mut [&mut [u8]],
+) {
     use std::arch::x86_64::*;
     const AHEAD: usize = 1024;
     let len = results[0].len();
@@ -72,7 +75,11 @@ unsafe fn avx512<const PREFETCH: bool, const STREAM: bool>(sources: &[&[u8]], re
             for result in results.iter_mut() {
                 for (i, any) in any.iter().enumerate() {
                     let to = result.as_mut_ptr().add(at + 64 * i).cast();
-                    if STREAM { _mm512_stream_si512(to, *any) } else { _mm512_storeu_si512(to.cast(), *any) }
+                    if STREAM {
+                        _mm512_stream_si512(to, *any)
+                    } else {
+                        _mm512_storeu_si512(to.cast(), *any)
+                    }
                 }
             }
         }

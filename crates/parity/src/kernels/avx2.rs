@@ -71,16 +71,19 @@ impl Vector for Avx2 {
     fn double(self, a: __m256i) -> __m256i {
         // SAFETY: `self` proves that AVX2 is available.
         unsafe {
-            let carried =
-                _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), a), _mm256_set1_epi8(0x1D));
+            let carried = _mm256_and_si256(
+                _mm256_cmpgt_epi8(_mm256_setzero_si256(), a),
+                _mm256_set1_epi8(0x1D),
+            );
             _mm256_xor_si256(_mm256_add_epi8(a, a), carried)
         }
     }
     #[inline(always)]
     fn double_apart(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: `self` proves that AVX2 is available.
-        let reduced =
-            unsafe { _mm256_xor_si256(_mm256_add_epi8(a, a), _mm256_shuffle_epi8(self.splat(REDUCTION), a)) };
+        let reduced = unsafe {
+            _mm256_xor_si256(_mm256_add_epi8(a, a), _mm256_shuffle_epi8(self.splat(REDUCTION), a))
+        };
         self.xor(reduced, b)
     }
     #[inline(always)]
@@ -100,7 +103,8 @@ impl Vector for Avx2 {
         unsafe {
             let nibble = _mm256_set1_epi8(0x0F);
             let low = _mm256_shuffle_epi8(low, _mm256_and_si256(a, nibble));
-            let high = _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi64::<4>(a), nibble));
+            let high =
+                _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi64::<4>(a), nibble));
             _mm256_xor_si256(low, high)
         }
     }

@@ -113,7 +113,9 @@ impl Vector for Avx512 {
     #[inline(always)]
     fn double_apart(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: `self` proves that AVX-512 BW is available.
-        unsafe { self.xor3(_mm512_add_epi8(a, a), _mm512_shuffle_epi8(self.splat(REDUCTION), a), b) }
+        unsafe {
+            self.xor3(_mm512_add_epi8(a, a), _mm512_shuffle_epi8(self.splat(REDUCTION), a), b)
+        }
     }
     #[inline(always)]
     fn factor(self, constant: u8) -> [__m512i; 2] {
@@ -132,7 +134,8 @@ impl Vector for Avx512 {
         unsafe {
             let nibble = _mm512_set1_epi8(0x0F);
             let low = _mm512_shuffle_epi8(low, _mm512_and_si512(a, nibble));
-            let high = _mm512_shuffle_epi8(high, _mm512_and_si512(_mm512_srli_epi64::<4>(a), nibble));
+            let high =
+                _mm512_shuffle_epi8(high, _mm512_and_si512(_mm512_srli_epi64::<4>(a), nibble));
             _mm512_xor_si512(low, high)
         }
     }

@@ -91,8 +91,8 @@ macro_rules! walk {
 /// out\[0\] = start\[0\] + Σ terms, without weights.
 ///
 /// # Safety
-/// The results of `job` can be written, its starts, where not null, and its terms read, for `len` bytes; terms
-/// don't overlap with results. Results that are streamed to are multiples of 64.
+/// The results of `job` can be written, its starts, where not null, and its terms read, for `len`
+/// bytes; terms don't overlap with results. Results that are streamed to are multiples of 64.
 #[inline(always)]
 pub(super) unsafe fn sum<V: Vector, const C: usize>(v: V, job: &Job<'_>) {
     walk!(sum_column, v, job)
@@ -150,7 +150,12 @@ pub(super) unsafe fn zero<V: Vector>(v: V, bytes: *const u8, len: usize) -> bool
 /// # Safety
 /// As [`sum`], for the `C` registers (or `part` bytes) at `at`. This applies to all columns below.
 #[inline(always)]
-unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(v: V, job: &Job<'_>, at: usize, part: usize) {
+unsafe fn sum_column<V: Vector, const C: usize, const MODE: u8>(
+    v: V,
+    job: &Job<'_>,
+    at: usize,
+    part: usize,
+) {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let mut sum = begin::<V, C, MODE>(v, job.start[0], at, part);
@@ -184,8 +189,9 @@ unsafe fn add_two<V: Vector, const C: usize, const MODE: u8>(
     part: usize,
 ) {
     // SAFETY: guaranteed by the caller.
-    let [a, b] =
-        unsafe { [read::<V, C, MODE>(v, terms[0], at, part), read::<V, C, MODE>(v, terms[1], at, part)] };
+    let [a, b] = unsafe {
+        [read::<V, C, MODE>(v, terms[0], at, part), read::<V, C, MODE>(v, terms[1], at, part)]
+    };
     for i in 0..C {
         sum[i] = v.xor3(sum[i], a[i], b[i]);
     }
@@ -311,7 +317,8 @@ unsafe fn dense_column<V: Vector, const C: usize, const MODE: u8>(
     // SAFETY: guaranteed by the caller.
     unsafe {
         // Several strips per iteration, as in `sum_column`, limited by the registers.
-        let (lower, fours) = if V::XOR3 { job.terms.as_rchunks::<4>() } else { (job.terms, &[][..]) };
+        let (lower, fours) =
+            if V::XOR3 { job.terms.as_rchunks::<4>() } else { (job.terms, &[][..]) };
         for [a, b, c, d] in fours.iter().rev() {
             dense_two::<V, C, MODE>(v, &mut p, &mut q, [c, d], at, part);
             dense_two::<V, C, MODE>(v, &mut p, &mut q, [a, b], at, part);

@@ -24,9 +24,9 @@ pub(super) fn stream_from_bytes() -> usize {
 #[cfg(target_arch = "x86_64")]
 fn second_level_bytes() -> usize {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    // "Deterministic cache parameters": Intel's leaf, and AMD's of the same layout. Each subleaf is a cache, the
-    // type in EAX 4:0 (0: no more), its level in 7:5; ways, partitions and line size, less one each, in EBX,
-    // sets less one in ECX.
+    // "Deterministic cache parameters": Intel's leaf, and AMD's of the same layout. Each subleaf is
+    // a cache, the type in EAX 4:0 (0: no more), its level in 7:5; ways, partitions and line size,
+    // less one each, in EBX, sets less one in ECX.
     for (leaf, most) in [(4, __cpuid(0).eax), (0x8000_001D, __cpuid(0x8000_0000).eax)] {
         if most < leaf {
             continue;

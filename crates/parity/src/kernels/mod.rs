@@ -57,7 +57,10 @@ pub struct Kernel {
 /// instructions for everything inlined into it. `columns` is the column width in registers;
 /// `of_sums` is the width without weights, which needs fewer registers.
 macro_rules! kernel {
-    ($vector:expr, columns: $columns:literal, of_sums: $of_sums:literal $(, feature: $feature:literal)?) => {
+    (
+        $vector:expr, columns: $columns:literal, of_sums: $of_sums:literal
+        $(, feature: $feature:literal)?
+    ) => {
         /// # Safety
         /// As the body's; and the processor has the features.
         $(#[target_feature(enable = $feature)])?
@@ -92,7 +95,10 @@ use kernel;
 
 /// A row of the table of kernels.
 macro_rules! row {
-    ($name:literal, $module:path, horner: $horner:literal, dense_from: $dense_from:expr, $runs_here:expr) => {{
+    (
+        $name:literal, $module:path, horner: $horner:literal, dense_from: $dense_from:expr,
+        $runs_here:expr
+    ) => {{
         use $module as kernel;
         Kernel {
             name: $name,

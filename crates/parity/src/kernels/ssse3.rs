@@ -71,15 +71,17 @@ impl Vector for Ssse3 {
     fn double(self, a: __m128i) -> __m128i {
         // SAFETY: x86-64 always has SSE2.
         unsafe {
-            let carried = _mm_and_si128(_mm_cmplt_epi8(a, _mm_setzero_si128()), _mm_set1_epi8(0x1D));
+            let carried =
+                _mm_and_si128(_mm_cmplt_epi8(a, _mm_setzero_si128()), _mm_set1_epi8(0x1D));
             _mm_xor_si128(_mm_add_epi8(a, a), carried)
         }
     }
     #[inline(always)]
     fn double_apart(self, a: __m128i, b: __m128i) -> __m128i {
         // SAFETY: `self` proves that SSSE3 is available.
-        let reduced =
-            unsafe { _mm_xor_si128(_mm_add_epi8(a, a), _mm_shuffle_epi8(self.splat(REDUCTION), a)) };
+        let reduced = unsafe {
+            _mm_xor_si128(_mm_add_epi8(a, a), _mm_shuffle_epi8(self.splat(REDUCTION), a))
+        };
         self.xor(reduced, b)
     }
     #[inline(always)]

@@ -49,7 +49,8 @@ impl Placed {
     }
 
     fn with_guard(len: usize, alignment: usize, guard: usize) -> Placed {
-        let mut placed = Placed { room: std::ptr::null_mut(), at: LINE + alignment % LINE, len, guard };
+        let mut placed =
+            Placed { room: std::ptr::null_mut(), at: LINE + alignment % LINE, len, guard };
         // SAFETY: the layout is not empty.
         placed.room = unsafe { std::alloc::alloc(placed.layout()) };
         assert!(!placed.room.is_null());

@@ -1,4 +1,5 @@
-//! The field in which Q is computed, from its definition: bytes are polynomials modulo x^8 + x^4 + x^3 + x^2 + 1.
+//! The field in which Q is computed, from its definition: bytes are polynomials modulo x^8 + x^4 +
+//! x^3 + x^2 + 1.
 
 /// The product of two elements.
 pub fn multiply(mut a: u8, mut b: u8) -> u8 {

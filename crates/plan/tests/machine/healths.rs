@@ -23,7 +23,12 @@ pub fn health_of(can: &[Can], parity_trusted: bool) -> Health {
     let set = |which: fn(&Can) -> bool| {
         (0..).zip(can).filter(|(_, can)| which(can)).map(|(drive, _)| DriveIndex(drive)).collect()
     };
-    Health { readable: set(|can| can.read), writable: set(|can| can.write), parity_trusted, relocated: None }
+    Health {
+        readable: set(|can| can.read),
+        writable: set(|can| can.write),
+        parity_trusted,
+        relocated: None,
+    }
 }
 
 /// Drives with any fault.

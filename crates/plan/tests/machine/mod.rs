@@ -40,8 +40,10 @@ pub fn geometries(drives: u16) -> Vec<Geometry> {
         let mut shapes = vec![plain];
         let row = level.row();
         shapes.extend(row.spans.clone().map(|spans| Shape { spans: Some(spans), ..plain }));
-        shapes.extend(row.parity_arrangements.iter().map(|it| Shape { parity: Some(*it), ..plain }));
-        shapes.extend(row.mirror_arrangements.iter().map(|it| Shape { mirrors: Some(*it), ..plain }));
+        shapes
+            .extend(row.parity_arrangements.iter().map(|it| Shape { parity: Some(*it), ..plain }));
+        shapes
+            .extend(row.mirror_arrangements.iter().map(|it| Shape { mirrors: Some(*it), ..plain }));
         shapes.push(Shape { copies: Some(3), ..plain });
         let mut made: Vec<Geometry> = shapes
             .iter()
@@ -122,7 +124,8 @@ impl Machine {
     /// The same, with its cells where `map` says.
     pub fn at(geometry: Geometry, stripe: StripeIndex, map: StripeMap) -> Machine {
         let truth = (0..units(geometry.stripe_bytes().0)).map(|i| (i * 37 + 11) as u8).collect();
-        let drives = vec![vec![0xEE; units(geometry.member_size().0)]; geometry.drives().as_usize()];
+        let drives =
+            vec![vec![0xEE; units(geometry.member_size().0)]; geometry.drives().as_usize()];
         let mut machine = Machine { geometry, stripe, map, truth, drives };
         for (cell, role) in map.cells() {
             for column in 0..STRIP {
@@ -169,9 +172,8 @@ impl Machine {
         match role {
             Role::Data { index, .. } => data(usize::from(index.0)),
             Role::P => (0..self.strips()).fold(0, |sum, strip| sum ^ data(strip)),
-            Role::Q => {
-                (0..self.strips()).fold(0, |sum, strip| sum ^ multiply(self.weight(strip), data(strip)))
-            }
+            Role::Q => (0..self.strips())
+                .fold(0, |sum, strip| sum ^ multiply(self.weight(strip), data(strip))),
             Role::Spare => 0xEE,
         }
     }
@@ -179,7 +181,8 @@ impl Machine {
     /// Whether a copy of a strip is readable and counts: where copies may differ, only the first
     /// readable one.
     pub fn counts(&self, health: &Health, strip: usize, copy: u16) -> bool {
-        let readable = |copy| health.readable.contains(DriveIndex(self.data_at(strip, copy).0 as u16));
+        let readable =
+            |copy| health.readable.contains(DriveIndex(self.data_at(strip, copy).0 as u16));
         readable(copy) && (health.parity_trusted || !(0..copy).any(readable))
     }
 
@@ -240,7 +243,8 @@ impl Machine {
                 from += len;
             }
         }
-        let found = plan.computes().iter().filter_map(|compute| memory.compute(plan, compute)).collect();
+        let found =
+            plan.computes().iter().filter_map(|compute| memory.compute(plan, compute)).collect();
         for write in plan.writes() {
             let mut to = units(write.offset.0);
             for part in plan.write_parts(write) {
@@ -340,8 +344,10 @@ impl Memory<'_> {
                         parity(Role::Q, i).map(|q| q ^ data(i, true)),
                     )
                 };
-                let wrong: Vec<_> =
-                    (0..len).map(left).filter(|(p, q)| p.unwrap_or(0) | q.unwrap_or(0) != 0).collect();
+                let wrong: Vec<_> = (0..len)
+                    .map(left)
+                    .filter(|(p, q)| p.unwrap_or(0) | q.unwrap_or(0) != 0)
+                    .collect();
                 let culprit = |(p, q): &(Option<u8>, Option<u8>)| match (p.as_ref()?, q.as_ref()?) {
                     (0, _) => Some(Role::Q),
                     (_, 0) => Some(Role::P),
@@ -356,7 +362,9 @@ impl Memory<'_> {
                     None => CheckResult::Right,
                     Some(first) => {
                         let named = culprit(first);
-                        CheckResult::Wrong(named.filter(|_| wrong.iter().all(|it| culprit(it) == named)))
+                        CheckResult::Wrong(
+                            named.filter(|_| wrong.iter().all(|it| culprit(it) == named)),
+                        )
                     }
                 })
             }
@@ -387,7 +395,8 @@ fn recover(lost: [Option<Lost>; 2], sums: [u8; 2], given: [Option<u8>; 2]) -> Ve
         },
         [one, other] => {
             let [Some(p), Some(q)] = given else { panic!("two lost strips take P and Q") };
-            let (p, q, a, b) = (p ^ sums[0], q ^ sums[1], power(one.exponent), power(other.exponent));
+            let (p, q, a, b) =
+                (p ^ sums[0], q ^ sums[1], power(one.exponent), power(other.exponent));
             let first = multiply(q ^ multiply(b, p), inverse(a ^ b));
             vec![first, p ^ first]
         }

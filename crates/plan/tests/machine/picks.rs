@@ -44,7 +44,8 @@ impl Picks {
         match self.below(3) {
             0 => {
                 let (first, from) = (self.below(strips), self.below(STRIP));
-                let (last, until) = (first + self.below(strips - first), from + self.below(STRIP - from));
+                let (last, until) =
+                    (first + self.below(strips - first), from + self.below(STRIP - from));
                 for strip in first..=last {
                     written[strip * STRIP + from..=strip * STRIP + until].fill(true);
                 }

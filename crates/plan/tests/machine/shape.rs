@@ -14,7 +14,8 @@ pub fn check(plan: &Plan, machine: &Machine) {
         Request::WriteExtents { extents, cached } => 2 * (extents.len() + cached.len() - 1),
         _ => 0,
     };
-    let bound = Plan::step_bound(geometry) + more * (2 * usize::from(geometry.cells_per_stripe()) + 2);
+    let bound =
+        Plan::step_bound(geometry) + more * (2 * usize::from(geometry.cells_per_stripe()) + 2);
     assert!(steps.len() <= bound, "{} steps\n{plan:#?}", steps.len());
     let rank = |step: &Step| match step {
         Step::Read(_) => 0,
@@ -26,7 +27,8 @@ pub fn check(plan: &Plan, machine: &Machine) {
     assert_eq!(steps.iter().filter(|step| **step == Step::Commit).count(), 1, "one commit");
     let reads = plan.reads().iter().map(|read| (read.drive, read.offset, read.len, read.role));
     check_ios(reads.collect());
-    let writes = plan.writes().iter().map(|write| (write.drive, write.offset, write.len, write.role));
+    let writes =
+        plan.writes().iter().map(|write| (write.drive, write.offset, write.len, write.role));
     check_ios(writes.collect());
     for (slot, read) in (0..).map(ReadSlot).zip(plan.reads()) {
         assert!(plan.health().readable.contains(read.drive), "reads readable drives\n{plan:#?}");
@@ -37,7 +39,11 @@ pub fn check(plan: &Plan, machine: &Machine) {
         let mut at = ByteOffset(0);
         for part in plan.read_parts(read) {
             if !matches!(part.into, Target::Host { .. }) {
-                assert_eq!(part.into, Target::Read { slot, at }, "a read fills its own buffer, in order");
+                assert_eq!(
+                    part.into,
+                    Target::Read { slot, at },
+                    "a read fills its own buffer, in order"
+                );
             }
             at += part.len;
         }
@@ -82,7 +88,10 @@ fn check_computes(plan: &Plan) {
             let cached = |target: Option<Target>| matches!(target, Some(Target::Scratch { .. }));
             let roles = [(Role::P, cached(p)), (Role::Q, cached(q))];
             let roles = roles.into_iter().filter(|(_, cached)| *cached).map(|(role, _)| role);
-            assert_eq!(elsewhere.iter().map(|term| term.role).collect::<Vec<_>>(), roles.collect::<Vec<_>>());
+            assert_eq!(
+                elsewhere.iter().map(|term| term.role).collect::<Vec<_>>(),
+                roles.collect::<Vec<_>>()
+            );
             for pair in terms.chunks(2) {
                 assert_eq!((pair[0].role, pair[0].exponent), (pair[1].role, pair[1].exponent));
             }
@@ -105,9 +114,14 @@ fn check_computes(plan: &Plan) {
 /// Each unit of the host's buffer is delivered exactly once.
 fn check_delivery(plan: &Plan, len: ByteCount) {
     let mut delivered = BTreeSet::new();
-    let parts = plan.reads().iter().flat_map(|read| plan.read_parts(read)).map(|part| (part.into, part.len));
+    let parts = plan
+        .reads()
+        .iter()
+        .flat_map(|read| plan.read_parts(read))
+        .map(|part| (part.into, part.len));
     let computes = plan.computes().iter();
-    let computed = computes.flat_map(|compute| compute.kind.targets().map(|into| (into, compute.len)));
+    let computed =
+        computes.flat_map(|compute| compute.kind.targets().map(|into| (into, compute.len)));
     for (into, len) in parts.chain(computed) {
         if let Target::Host { at } = into {
             for unit in units(at.0)..units(at.0 + len.0) {

@@ -24,7 +24,13 @@ impl Reach {
 }
 
 /// Executes a plan that writes extents (or one range), and checks the drives.
-pub fn check_write(before: &Machine, plan: &Plan, zeroes: bool, extents: &[ByteRange], health: &Health) {
+pub fn check_write(
+    before: &Machine,
+    plan: &Plan,
+    zeroes: bool,
+    extents: &[ByteRange],
+    health: &Health,
+) {
     let mut machine = before.clone();
     let mut host: Vec<u8> =
         (0..units(extents.iter().map(|it| it.len.0).sum())).map(|i| (i * 91 + 5) as u8).collect();
@@ -58,18 +64,26 @@ fn check_column(
                 && (units(write.offset.0)..units(write.offset.0 + write.len.0)).contains(&unit)
         })
     };
-    let is_in =
-        |extent: &ByteRange, unit: usize| (units(extent.start.0)..units(extent.end().0)).contains(&unit);
-    let requested = |strip: usize| extents.iter().any(|extent| is_in(extent, strip * STRIP + column));
+    let is_in = |extent: &ByteRange, unit: usize| {
+        (units(extent.start.0)..units(extent.end().0)).contains(&unit)
+    };
+    let requested =
+        |strip: usize| extents.iter().any(|extent| is_in(extent, strip * STRIP + column));
     let good: Vec<bool> = (0..after.strips())
         .map(|strip| {
             let good_copies = (0..after.copies()).filter(|copy| {
                 let (drive, first) = after.data_at(strip, *copy);
                 let written = was_written(drive, first + column);
-                let good =
-                    if requested(strip) { written } else { before.counts(health, strip, *copy) && !written };
+                let good = if requested(strip) {
+                    written
+                } else {
+                    before.counts(health, strip, *copy) && !written
+                };
                 let value = after.drives[drive][first + column];
-                assert!(!good || value == after.truth[strip * STRIP + column], "good cells hold the truth");
+                assert!(
+                    !good || value == after.truth[strip * STRIP + column],
+                    "good cells hold the truth"
+                );
                 assert!(!written || good, "only requested strips are written");
                 good
             });
@@ -85,7 +99,10 @@ fn check_column(
         assert!(written || !any_requested || !deemed_good, "{role} follows the data\n{plan:#?}");
         let good = written || !any_requested && health.parity_trusted && readable(*drive);
         let value = after.drives[*drive][first + column];
-        assert!(!good || value == after.true_value(*role, column), "good {role} is the truth's\n{plan:#?}");
+        assert!(
+            !good || value == after.true_value(*role, column),
+            "good {role} is the truth's\n{plan:#?}"
+        );
         good
     });
     let good_parities = good_parities.count();
@@ -93,6 +110,9 @@ fn check_column(
     let reach_before = Reach::of(before, health);
     for (strip, good) in good.into_iter().enumerate() {
         let has = good || missing <= good_parities;
-        assert!(has || !requested(strip) && !reach_before.strips[strip], "D{strip} is gone\n{plan:#?}");
+        assert!(
+            has || !requested(strip) && !reach_before.strips[strip],
+            "D{strip} is gone\n{plan:#?}"
+        );
     }
 }

@@ -46,11 +46,16 @@ const REMAINING_LIFE: [(&str, u8); 6] = [
 ];
 
 /// Queries an ATA device of that model, with logical sectors of that many bytes.
-pub(super) fn ask(command: &mut Command<'_>, model: &str, sector_bytes: u64) -> Result<DriveHealth, Refusal> {
+pub(super) fn ask(
+    command: &mut Command<'_>,
+    model: &str,
+    sector_bytes: u64,
+) -> Result<DriveHealth, Refusal> {
     let status = command(&smart(PROTOCOL_NO_DATA, CHECK_CONDITION, SMART_RETURN_STATUS), &mut [])?;
     let mut health =
         DriveHealth { predicted_failure: return_status(&status.sense), ..DriveHealth::default() };
-    let listed = statistics_page(command, 0)?.map(|page| supported_pages(&page)).unwrap_or_default();
+    let listed =
+        statistics_page(command, 0)?.map(|page| supported_pages(&page)).unwrap_or_default();
     for number in [1, 3, 4, 5, 7] {
         if listed.contains(&number)
             && let Some(page) = statistics_page(command, number)?
@@ -59,7 +64,8 @@ pub(super) fn ask(command: &mut Command<'_>, model: &str, sector_bytes: u64) -> 
         }
     }
     let mut data = [0; PAGE_BYTES];
-    let answer = command(&smart(PROTOCOL_PIO_IN, FROM_DEVICE_BY_COUNT, SMART_READ_DATA), &mut data)?;
+    let answer =
+        command(&smart(PROTOCOL_PIO_IN, FROM_DEVICE_BY_COUNT, SMART_READ_DATA), &mut data)?;
     if is_whole(&answer) {
         take_attributes(&mut health, &data, model);
     }
@@ -188,10 +194,12 @@ fn take_attributes(health: &mut DriveHealth, data: &Page, model: &str) {
     if health.temperature_c.is_none() {
         // The lowest byte; the others hold extremes.
         let temperature = attribute(data, 194).or_else(|| attribute(data, 190));
-        health.temperature_c = temperature.map(|temperature| i16::from(temperature.raw as u8 as i8));
+        health.temperature_c =
+            temperature.map(|temperature| i16::from(temperature.raw as u8 as i8));
     }
     if health.wear_percent.is_none()
-        && let Some((_, number)) = REMAINING_LIFE.iter().find(|(prefix, _)| model.starts_with(prefix))
+        && let Some((_, number)) =
+            REMAINING_LIFE.iter().find(|(prefix, _)| model.starts_with(prefix))
     {
         let remaining = attribute(data, *number).map(|life| life.value);
         health.wear_percent = remaining.filter(|value| *value <= 100).map(|value| 100 - value);
@@ -285,8 +293,11 @@ mod tests {
             page(7, &[(8, 17, 0xC8)]),
         ];
         // Attributes with other values.
-        let data =
-            attributes(&[(5, 100, [7, 0, 0, 0, 0, 0]), (194, 60, [40, 0, 20, 0, 60, 0]), (177, 50, [0; 6])]);
+        let data = attributes(&[
+            (5, 100, [7, 0, 0, 0, 0, 0]),
+            (194, 60, [40, 0, 20, 0, 60, 0]),
+            (177, 50, [0; 6]),
+        ]);
         let mut device = device(descriptor_sense(0x50, 0x4F, 0xC2), statistics, Some(data));
         let expected = DriveHealth {
             source: HealthSource::AtaSmart,
@@ -332,7 +343,8 @@ mod tests {
         ];
         let data = attributes(&entries);
         let asked = |model: &str, data: Page| {
-            ask(&mut device(descriptor_sense(0x50, 0xF4, 0x2C), Vec::new(), Some(data)), model, 512).unwrap()
+            ask(&mut device(descriptor_sense(0x50, 0xF4, 0x2C), Vec::new(), Some(data)), model, 512)
+                .unwrap()
         };
         let crucial = asked("Crucial_CT275MX300SSD1", data);
         assert_eq!(crucial.predicted_failure, Some(true));

@@ -50,13 +50,17 @@ pub(crate) fn ask(
         Interface::Unknown => Err(Refusal::Unknown),
         Interface::Nvme => nvme::ask(|log| pass_through::nvme_health_log(fd, log)),
         Interface::Scsi => scsi::ask(&mut |command, data| pass_through::scsi(fd, command, data)),
-        Interface::Ata => {
-            ata::ask(&mut |command, data| pass_through::scsi(fd, command, data), model, sector_bytes)
-        }
+        Interface::Ata => ata::ask(
+            &mut |command, data| pass_through::scsi(fd, command, data),
+            model,
+            sector_bytes,
+        ),
     };
     match asked {
         Ok(health) => Ok(health),
-        Err(Refusal::Denied) => Ok(DriveHealth { source: HealthSource::Denied, ..DriveHealth::default() }),
+        Err(Refusal::Denied) => {
+            Ok(DriveHealth { source: HealthSource::Denied, ..DriveHealth::default() })
+        }
         Err(Refusal::Unknown) => Ok(DriveHealth::default()),
         Err(Refusal::Failed(error)) => Err(error),
     }
@@ -95,7 +99,7 @@ fn int_le(bytes: &[u8]) -> u128 {
 
 /// An unsigned big-endian number.
 fn int_be(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0, |number: u64, byte| number.checked_mul(256).map_or(u64::MAX, |n| n | u64::from(*byte)))
+    bytes.iter().fold(0, |number: u64, byte| {
+        number.checked_mul(256).map_or(u64::MAX, |n| n | u64::from(*byte))
+    })
 }

@@ -89,9 +89,16 @@ mod tests {
 
     #[test]
     fn warnings_of_the_end_count_and_heat_does_not() {
-        for (warning, predicted) in
-            [(0, false), (1, true), (2, false), (4, true), (8, true), (0x10, true), (0x20, false), (6, true)]
-        {
+        for (warning, predicted) in [
+            (0, false),
+            (1, true),
+            (2, false),
+            (4, true),
+            (8, true),
+            (0x10, true),
+            (0x20, false),
+            (6, true),
+        ] {
             let mut log = page();
             log[0] = warning;
             assert_eq!(parse(&log).predicted_failure, Some(predicted), "{warning:#x}");

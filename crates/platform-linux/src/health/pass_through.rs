@@ -65,8 +65,9 @@ pub(super) fn nvme_health_log(fd: &OwnedFd, log: &mut [u8; LOG_BYTES]) -> Result
 unsafe fn nvme_admin(fd: &OwnedFd, command: &mut NvmeCommand) -> Result<(), Refusal> {
     // SAFETY: the structure has the kernel's layout and outlives the call; the caller ensures the
     // memory it points to.
-    let status =
-        unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, std::ptr::from_mut(command)) };
+    let status = unsafe {
+        libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, std::ptr::from_mut(command))
+    };
     match status {
         0 => Ok(()),
         ..0 => Err(refusal_of(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))),
@@ -154,7 +155,9 @@ pub(super) fn scsi(fd: &OwnedFd, command: &[u8], data: &mut [u8]) -> Result<Answ
     // SAFETY: the structure has the kernel's layout; it and all memory it points to outlive the
     // call.
     if unsafe { libc::ioctl(fd.as_raw_fd(), SG_IO as _, &raw mut header) } != 0 {
-        return Err(refusal_of(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)));
+        return Err(refusal_of(
+            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO),
+        ));
     }
     match header.host_status {
         0 => {}

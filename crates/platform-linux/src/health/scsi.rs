@@ -49,7 +49,8 @@ pub(super) fn ask(command: &mut Command<'_>) -> Result<DriveHealth, Refusal> {
         health.temperature_c = celsius.filter(|celsius| *celsius != 0xFF).map(i16::from);
     }
     if let Some(page) = log_page(command, BACKGROUND_SCAN)? {
-        health.power_on_hours = parameter(&page, 0).and_then(|data| data.get(..4)).map(|m| int_be(m) / 60);
+        health.power_on_hours =
+            parameter(&page, 0).and_then(|data| data.get(..4)).map(|m| int_be(m) / 60);
     }
     for number in [READ_ERRORS, WRITE_ERRORS] {
         let page = log_page(command, number)?;
@@ -104,7 +105,8 @@ fn prediction(data: &[u8], watched: bool) -> Option<bool> {
 /// its reports count.
 fn exceptions_are_watched(command: &mut Command<'_>) -> Result<bool, Refusal> {
     let mut data = [0; 64];
-    let asked = [MODE_SENSE_6, NO_DESCRIPTORS, INFORMATIONAL_EXCEPTIONS_CONTROL, 0, data.len() as u8, 0];
+    let asked =
+        [MODE_SENSE_6, NO_DESCRIPTORS, INFORMATIONAL_EXCEPTIONS_CONTROL, 0, data.len() as u8, 0];
     let answer = command(&asked, &mut data)?;
     let came = data.get(..answer.len).unwrap_or(&data);
     // A header of four bytes, then block descriptors of the length in byte 3.
@@ -147,9 +149,8 @@ mod tests {
                     assert_eq!(number & 0xC0, 0x40, "cumulative values");
                     pages.iter().find(|page| page[0] & 0x3F == number & 0x3F).cloned()
                 }
-                [MODE_SENSE_6, 8, 0x1C, 0, 64, 0] => {
-                    control.map(|flags| vec![15, 0, 0, 0, 0x9C, 10, flags, 6, 0, 0, 0, 0, 0, 0, 0, 0])
-                }
+                [MODE_SENSE_6, 8, 0x1C, 0, 64, 0] => control
+                    .map(|flags| vec![15, 0, 0, 0, 0x9C, 10, flags, 6, 0, 0, 0, 0, 0, 0, 0, 0]),
                 other => panic!("unexpected command {other:02x?}"),
             };
             match found {

@@ -1,6 +1,10 @@
 //! Common parts of the tests of this platform.
 #![allow(dead_code, reason = "not every test file uses all of it")]
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests access the system directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests access the system directly"
+)]
 
 use platform::{Env, IoOutcome, IoRequest, Member};
 use platform_linux::{Settings, Shard};
@@ -17,7 +21,8 @@ impl TestDir {
     pub fn new() -> TestDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("platform-linux-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("platform-linux-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         TestDir(path)
     }
@@ -49,11 +54,15 @@ impl Loop {
         let dir = TestDir::new();
         let file = dir.file("backing");
         std::fs::File::create(&file).unwrap().set_len(8 << 20).unwrap();
-        let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(&file).output();
+        let output =
+            Command::new("losetup").args(["--find", "--show"]).args(options).arg(&file).output();
         let path = match output {
             Ok(output) if output.status.success() => String::from_utf8(output.stdout).unwrap(),
             Ok(output) => {
-                println!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
+                println!(
+                    "skipped: no loop device: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
                 return None;
             }
             Err(error) => {

@@ -35,7 +35,8 @@ impl Recurring {
     fn draw_next(&mut self, after: Instant) {
         if let Some(every) = self.every {
             let mean = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX / 2).max(2);
-            self.next = after + Duration::from_nanos(self.rng.between(mean / 2, mean.saturating_mul(3) / 2));
+            self.next = after
+                + Duration::from_nanos(self.rng.between(mean / 2, mean.saturating_mul(3) / 2));
         }
     }
 
@@ -110,7 +111,12 @@ impl Ageing {
     }
 
     /// Applies all faults up to `now`. Returns their names for the trace.
-    pub fn come(&mut self, options: &DriveOptions, content: &mut Content, now: Instant) -> Vec<&'static str> {
+    pub fn come(
+        &mut self,
+        options: &DriveOptions,
+        content: &mut Content,
+        now: Instant,
+    ) -> Vec<&'static str> {
         let mut came = Vec::new();
         loop {
             let (unreadable, rot) = (self.unreadable.due(now), self.rot.due(now));
@@ -189,7 +195,8 @@ impl Ageing {
     fn elsewhere(&mut self, options: &DriveOptions, range: ByteRange) -> Option<ByteOffset> {
         let sector = options.logical_sector.bytes().0;
         let space = self.faults.within.unwrap_or(ByteRange::new(ByteOffset(0), options.size));
-        let (low, high) = (space.start.0.div_ceil(sector), space.end().0.min(options.size.0) / sector);
+        let (low, high) =
+            (space.start.0.div_ceil(sector), space.end().0.min(options.size.0) / sector);
         let (first, count) = (range.start.0 / sector, range.len.0 / sector);
         // The start addresses that avoid the range: those below it, then those above it.
         let below = (first + 1).saturating_sub(count).saturating_sub(low);
@@ -205,7 +212,13 @@ impl Ageing {
 
     /// Performs a write that goes wrong. The drive acknowledges it, and its range reads as before;
     /// a misdirected one changes another range.
-    pub fn carry_out(&mut self, options: &DriveOptions, content: &mut Content, stray: Stray, write: Written) {
+    pub fn carry_out(
+        &mut self,
+        options: &DriveOptions,
+        content: &mut Content,
+        stray: Stray,
+        write: Written,
+    ) {
         let place = match stray {
             Stray::Lost => None,
             Stray::Misdirected => self.elsewhere(options, write.range),

@@ -3,8 +3,8 @@
 use super::{DriveCell, Lease, Presence, not_found};
 use crate::core::{Core, SimId};
 use platform::{
-    Completion, Drive, DriveIdentity, DriveInfo, DriveSource, Env, Error, ErrorKind, IoError, IoErrorKind,
-    IoRequest, LocalFuture,
+    Completion, Drive, DriveIdentity, DriveInfo, DriveSource, Env, Error, ErrorKind, IoError,
+    IoErrorKind, IoRequest, LocalFuture,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -65,7 +65,13 @@ impl DriveCell {
         Err(Error::new(ErrorKind::InUse, format!("drive {name} is {holder}")))
     }
 
-    fn source(self: &Rc<Self>, core: &Core, name: &str, process: u64, lease: Arc<Lease>) -> Arc<Source> {
+    fn source(
+        self: &Rc<Self>,
+        core: &Core,
+        name: &str,
+        process: u64,
+        lease: Arc<Lease>,
+    ) -> Arc<Source> {
         let state = self.state.borrow();
         let mut info = self.info(name);
         info.size = state.cut.unwrap_or(state.length);
@@ -98,7 +104,12 @@ impl Twin {
     }
 
     /// Opens it for `process` under `name`.
-    pub fn open(&self, core: &Core, name: &str, process: u64) -> platform::Result<Arc<dyn DriveSource>> {
+    pub fn open(
+        &self,
+        core: &Core,
+        name: &str,
+        process: u64,
+    ) -> platform::Result<Arc<dyn DriveSource>> {
         let mut held = self.lease.borrow_mut();
         let holder = held.0.upgrade().map(|_| held.1);
         self.drive.check_free(name, process, holder)?;
@@ -120,7 +131,9 @@ impl DriveSource for Source {
     fn look<'a>(&'a self) -> LocalFuture<'a, std::result::Result<(), IoError>> {
         Box::pin(async move {
             let there = self.sim.core().and_then(|core| core.drive_at(&self.info.name));
-            match there.filter(|cell| cell.name == self.drive && cell.incarnation == self.incarnation) {
+            match there
+                .filter(|cell| cell.name == self.drive && cell.incarnation == self.incarnation)
+            {
                 Some(cell) => cell.look(),
                 None => Err(IoError::new(IoErrorKind::Changed)),
             }
@@ -128,20 +141,33 @@ impl DriveSource for Source {
     }
 
     fn attach(&self, _: &Env) -> platform::Result<Rc<dyn Drive>> {
-        let lost =
-            || Error::new(ErrorKind::System, "a simulated drive is attached on its simulation's thread");
+        let lost = || {
+            Error::new(
+                ErrorKind::System,
+                "a simulated drive is attached on its simulation's thread",
+            )
+        };
         let core = self.sim.core().ok_or_else(lost)?;
         let cell = core.drives.borrow().get(&self.drive).cloned();
         let Some(cell) = cell.filter(|cell| cell.incarnation == self.incarnation) else {
             return Err(not_found(&self.info.name));
         };
         match &mut cell.state.borrow_mut().attachments {
-            Some(0) => return Err(Error::new(ErrorKind::System, "the drive cannot be attached again")),
+            Some(0) => {
+                return Err(Error::new(ErrorKind::System, "the drive cannot be attached again"));
+            }
             Some(left) => *left -= 1,
             None => {}
         }
         let (info, lease) = (self.info.clone(), self.lease.clone());
-        Ok(Rc::new(Attached { core, cell, info, process: self.process, epoch: self.epoch, _lease: lease }))
+        Ok(Rc::new(Attached {
+            core,
+            cell,
+            info,
+            process: self.process,
+            epoch: self.epoch,
+            _lease: lease,
+        }))
     }
 }
 

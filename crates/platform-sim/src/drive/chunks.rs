@@ -54,7 +54,11 @@ impl Run {
     /// The part from `start`, if any.
     fn from(&self, start: u32) -> Option<Run> {
         let cut = start.saturating_sub(self.start);
-        (self.end > start).then(|| Run { start: self.start + cut, skip: self.skip + cut, ..self.clone() })
+        (self.end > start).then(|| Run {
+            start: self.start + cut,
+            skip: self.skip + cut,
+            ..self.clone()
+        })
     }
 
     /// Whether `next` continues this run, in address and content.
@@ -298,12 +302,26 @@ mod tests {
         assert_eq!(before, after);
     }
 
+    /// Compares random reads with an array of bytes.
+    fn check_reads(rng: &mut Rng, chunks: &Chunks, plain: &[u8], seed: u64) {
+        let size = plain.len() as u64;
+        for _ in 0..200 {
+            let start = rng.below(size);
+            let mut back = vec![0; (1 + rng.below((size - start).min(5000))) as usize];
+            chunks.read(start, &mut back);
+            let expected = &plain[start as usize..start as usize + back.len()];
+            assert_eq!(back, expected, "seed {seed} at {start}");
+        }
+    }
+
     /// Random writes of every kind, compared with an array of bytes: the data, and the written
     /// parts.
     #[test]
     fn runs_hold_what_a_plain_array_would() {
         const SIZE: u64 = 3 * CHUNK;
-        for (seed, unwritten) in [(1, Unwritten::Zeroes), (2, Unwritten::Noise), (3, Unwritten::Zeroes)] {
+        for (seed, unwritten) in
+            [(1, Unwritten::Zeroes), (2, Unwritten::Noise), (3, Unwritten::Zeroes)]
+        {
             let mut rng = Rng::new(seed, "chunks", "test");
             let mut chunks = Chunks::new(unwritten, 9);
             let mut plain = vec![0; SIZE as usize];
@@ -321,7 +339,9 @@ mod tests {
                     1 => Fill::Zeroes,
                     2 => Fill::Noise(round),
                     3 => Fill::Hollow,
-                    _ => Fill::Bytes(Arc::new((0..skip + at.len()).map(|_| rng.next_u64() as u8).collect())),
+                    _ => Fill::Bytes(Arc::new(
+                        (0..skip + at.len()).map(|_| rng.next_u64() as u8).collect(),
+                    )),
                 };
                 chunks.write(range, &fill, skip);
                 match &fill {
@@ -337,16 +357,7 @@ mod tests {
             }
             images.push((chunks, plain));
             for (chunks, plain) in &images {
-                for _ in 0..200 {
-                    let start = rng.below(SIZE);
-                    let mut back = vec![0; (1 + rng.below((SIZE - start).min(5000))) as usize];
-                    chunks.read(start, &mut back);
-                    assert_eq!(
-                        back,
-                        plain[start as usize..start as usize + back.len()],
-                        "seed {seed} at {start}"
-                    );
-                }
+                check_reads(&mut rng, chunks, plain, seed);
             }
             let (chunks, _) = &images[images.len() - 1];
             let mut units = Vec::new();
@@ -356,10 +367,14 @@ mod tests {
                     (extent.len.0 / 512) as usize,
                 ));
             }
-            let expected = if unwritten == Unwritten::Noise { vec![true; units.len()] } else { is_written };
+            let expected =
+                if unwritten == Unwritten::Noise { vec![true; units.len()] } else { is_written };
             assert_eq!(units, expected, "seed {seed}");
             assert!(
-                chunks.map.values().all(|chunk| chunk.runs.is_sorted_by(|one, next| one.end <= next.start))
+                chunks
+                    .map
+                    .values()
+                    .all(|chunk| chunk.runs.is_sorted_by(|one, next| one.end <= next.start))
             );
         }
     }

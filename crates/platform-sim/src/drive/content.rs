@@ -215,7 +215,9 @@ impl Content {
         let range = self.current.sector_range(sector);
         let at = (range.start - write.range.start).as_usize();
         let fill = match &write.fill {
-            Fill::Bytes(bytes) => Fill::Bytes(Arc::new(bytes[at..at + range.len.as_usize()].to_vec())),
+            Fill::Bytes(bytes) => {
+                Fill::Bytes(Arc::new(bytes[at..at + range.len.as_usize()].to_vec()))
+            }
             other => other.clone(),
         };
         Written { range, fill, durable: write.durable, lost: write.lost }

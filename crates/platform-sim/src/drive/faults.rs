@@ -128,8 +128,11 @@ impl Layer {
     fn rewrite(&mut self, range: ByteRange) {
         if !self.faults.is_empty() {
             let sectors = self.sectors(range);
-            let before: Vec<(u64, Option<Fault>)> =
-                self.faults.range(sectors).map(|(sector, fault)| (*sector, fault.written())).collect();
+            let before: Vec<(u64, Option<Fault>)> = self
+                .faults
+                .range(sectors)
+                .map(|(sector, fault)| (*sector, fault.written()))
+                .collect();
             for (sector, left) in before {
                 match left {
                     Some(fault) => drop(self.faults.insert(sector, fault)),
@@ -201,7 +204,9 @@ impl Layer {
         for (sector, fault) in &self.faults {
             let (range, kind) = (self.sector_range(*sector), fault.kind());
             match runs.last_mut() {
-                Some((last, of)) if last.end() == range.start && *of == kind => last.len += range.len,
+                Some((last, of)) if last.end() == range.start && *of == kind => {
+                    last.len += range.len
+                }
                 _ => runs.push((range, kind)),
             }
         }

@@ -193,7 +193,12 @@ impl SimDrive {
     /// An image of its current state, for later or for another simulation.
     pub fn snapshot(&self) -> DriveImage {
         let state = self.state();
-        DriveImage { content: state.content.clone(), size: self.size(), length: state.length, cut: state.cut }
+        DriveImage {
+            content: state.content.clone(),
+            size: self.size(),
+            length: state.length,
+            cut: state.cut,
+        }
     }
 
     /// Replaces its content by `image`, which must be of a drive with the same options.
@@ -294,7 +299,8 @@ impl SimDrive {
         let state = &mut *state;
         state.holding = false;
         for (slot, generation) in state.kept.drain(..) {
-            let delay = self.cell.options.latency.draw(&mut state.latency).saturating_mul(state.slowness);
+            let delay =
+                self.cell.options.latency.draw(&mut state.latency).saturating_mul(state.slowness);
             self.core.schedule(delay, Action::Drive { drive: self.cell.clone(), slot, generation });
         }
     }

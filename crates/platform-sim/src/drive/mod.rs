@@ -26,8 +26,8 @@ use ageing::Ageing;
 use chunks::Fill;
 use content::{Content, Written};
 use platform::{
-    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, Durability, Error, ErrorKind, HealthScript,
-    Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
+    Buf, Completion, DriveHealth, DriveIdentity, DriveInfo, Durability, Error, ErrorKind,
+    HealthScript, Instant, IoError, IoErrorKind, IoOutcome, IoRequest, Slice,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -129,7 +129,10 @@ pub(crate) struct DriveCell {
 }
 
 fn is_write(request: &IoRequest) -> bool {
-    matches!(request, IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. })
+    matches!(
+        request,
+        IoRequest::Write { .. } | IoRequest::WriteZeroes { .. } | IoRequest::Trim { .. }
+    )
 }
 
 impl DriveCell {
@@ -137,7 +140,8 @@ impl DriveCell {
         options.size = options.size.align_down(options.logical_sector.bytes());
         let key = core.rng("noise", name).next_u64();
         let before = core.drives.borrow().get(name).cloned();
-        let incarnation = before.filter(|drive| drive.name == name).map_or(0, |drive| drive.incarnation + 1);
+        let incarnation =
+            before.filter(|drive| drive.name == name).map_or(0, |drive| drive.incarnation + 1);
         let state = State {
             content: Content::new(&options, key),
             presence: Presence::Present,
@@ -167,7 +171,12 @@ impl DriveCell {
             trim: core.rng("trim", name),
             stats: DriveStats::default(),
         };
-        Rc::new(DriveCell { name: name.to_owned(), incarnation, options, state: RefCell::new(state) })
+        Rc::new(DriveCell {
+            name: name.to_owned(),
+            incarnation,
+            options,
+            state: RefCell::new(state),
+        })
     }
 
     fn info(&self, name: &str) -> DriveInfo {
@@ -234,13 +243,16 @@ impl DriveCell {
             state.slots.len() as u32 - 1
         });
         let slot = &mut state.slots[index as usize];
-        slot.operation = Some(Operation { request, completion, process, stale, mark: state.content.mark() });
+        slot.operation =
+            Some(Operation { request, completion, process, stale, mark: state.content.mark() });
         let generation = slot.generation;
         match paced {
             Some((pacer, request)) => {
                 pacer.begin(request, Paced::new(self, (index, generation), delay));
             }
-            None => core.schedule(delay, Action::Drive { drive: self.clone(), slot: index, generation }),
+            None => {
+                core.schedule(delay, Action::Drive { drive: self.clone(), slot: index, generation })
+            }
         }
     }
 
@@ -262,7 +274,12 @@ impl DriveCell {
             state.age(core, self);
             let result = state.perform(core, self, stale, &mut request, mark);
             let traced = result.as_ref().map(|done| done.bytes).map_err(|error| error.kind);
-            core.trace(TraceEvent::Returned { drive: &self.name, operation: name, range, result: traced });
+            core.trace(TraceEvent::Returned {
+                drive: &self.name,
+                operation: name,
+                range,
+                result: traced,
+            });
             (completion, outcome_of(request, result))
         };
         completion.complete(outcome);
@@ -349,7 +366,9 @@ fn outcome_of(request: IoRequest, result: Performed) -> IoOutcome {
         _ => SmallVec::new(),
     };
     match result {
-        Ok(Done { bytes, extents, health }) => IoOutcome { result: Ok(bytes), buffers, extents, health },
+        Ok(Done { bytes, extents, health }) => {
+            IoOutcome { result: Ok(bytes), buffers, extents, health }
+        }
         Err(error) => IoOutcome { buffers, ..IoOutcome::failed(error) },
     }
 }
@@ -371,7 +390,12 @@ impl State {
     }
 
     /// The error of a request that is refused or fails before it takes effect.
-    fn refusal(&mut self, options: &DriveOptions, stale: bool, request: &IoRequest) -> Option<IoErrorKind> {
+    fn refusal(
+        &mut self,
+        options: &DriveOptions,
+        stale: bool,
+        request: &IoRequest,
+    ) -> Option<IoErrorKind> {
         let is_gone = !matches!(self.presence, Presence::Present | Presence::Deleted) || stale;
         if is_gone {
             return Some(IoErrorKind::Gone);
@@ -379,10 +403,13 @@ impl State {
         let range = request.range();
         let is_past_the_cut = self.cut.is_some_and(|cut| range.end().0 > cut.0);
         let is_looked_at = matches!(request, IoRequest::Health);
-        if is_past_the_cut || is_looked_at && (self.cut.is_some() || self.presence == Presence::Deleted) {
+        if is_past_the_cut
+            || is_looked_at && (self.cut.is_some() || self.presence == Presence::Deleted)
+        {
             return Some(IoErrorKind::Changed);
         }
-        let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
+        let in_bounds =
+            range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
         if !in_bounds || !range.is_aligned(options.logical_sector.bytes()) {
             return Some(IoErrorKind::Invalid);
         }
@@ -390,7 +417,9 @@ impl State {
             return Some(IoErrorKind::ReadOnly);
         }
         let name = request.name();
-        if let Some(at) = self.ordered.iter().position(|order| order.operation.is_none_or(|op| op == name)) {
+        if let Some(at) =
+            self.ordered.iter().position(|order| order.operation.is_none_or(|op| op == name))
+        {
             let order = &mut self.ordered[at];
             let kind = order.kind;
             order.count -= 1;
@@ -476,7 +505,8 @@ impl State {
     fn writes(&mut self, options: &DriveOptions, request: &IoRequest) -> SmallVec<[Written; 1]> {
         let range = request.range();
         let (has_cache, lies) = (self.has_cache, self.ignore_durable);
-        let is_durable = |durability: &Durability| !has_cache || *durability == Durability::Durable && !lies;
+        let is_durable =
+            |durability: &Durability| !has_cache || *durability == Durability::Durable && !lies;
         let mut written = SmallVec::new();
         if range.is_empty() {
             return written;
@@ -485,7 +515,9 @@ impl State {
             IoRequest::Write { slices, durability, .. } => {
                 let durable = is_durable(durability);
                 match range.end() <= options.forgets_below {
-                    true => written.push(Written { range, fill: Fill::Zeroes, durable, lost: false }),
+                    true => {
+                        written.push(Written { range, fill: Fill::Zeroes, durable, lost: false })
+                    }
                     false => gather(range.start, slices, durable, &mut written),
                 }
             }
@@ -503,7 +535,12 @@ impl State {
                         _ => None,
                     },
                 };
-                written.extend(fill.map(|fill| Written { range, fill, durable: !has_cache, lost: false }));
+                written.extend(fill.map(|fill| Written {
+                    range,
+                    fill,
+                    durable: !has_cache,
+                    lost: false,
+                }));
             }
             IoRequest::Read { .. }
             | IoRequest::Flush
@@ -516,14 +553,21 @@ impl State {
     }
 
     /// The writes of operations that will not complete.
-    fn unfinished_writes(&mut self, options: &DriveOptions, operations: &[Operation]) -> Vec<Written> {
+    fn unfinished_writes(
+        &mut self,
+        options: &DriveOptions,
+        operations: &[Operation],
+    ) -> Vec<Written> {
         let present = matches!(self.presence, Presence::Present | Presence::Deleted);
         let cut = self.cut;
         let is_cut = |range: ByteRange| cut.is_some_and(|cut| range.end().0 > cut.0);
         let mut unfinished = Vec::new();
-        for operation in operations.iter().filter(|operation| present && is_write(&operation.request)) {
+        for operation in
+            operations.iter().filter(|operation| present && is_write(&operation.request))
+        {
             let range = operation.request.range();
-            let in_bounds = range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
+            let in_bounds =
+                range.start.checked_add(range.len).is_some_and(|end| end.0 <= options.size.0);
             if !operation.stale
                 && in_bounds
                 && !is_cut(range)
@@ -539,11 +583,21 @@ impl State {
 
 /// Converts slices to writes: one for bytes and zeros together, or one per slice if some are
 /// data-less.
-fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut SmallVec<[Written; 1]>) {
+fn gather(
+    start: ByteOffset,
+    slices: &[Slice],
+    durable: bool,
+    written: &mut SmallVec<[Written; 1]>,
+) {
     if !slices.iter().any(Slice::is_hollow) {
         let len: u64 = slices.iter().map(|slice| slice.len().0).sum();
         let range = ByteRange::new(start, ByteCount(len));
-        return written.push(Written { range, fill: solid(slices, len as usize), durable, lost: false });
+        return written.push(Written {
+            range,
+            fill: solid(slices, len as usize),
+            durable,
+            lost: false,
+        });
     }
     let mut at = start;
     for slice in slices {
@@ -551,7 +605,12 @@ fn gather(start: ByteOffset, slices: &[Slice], durable: bool, written: &mut Smal
             true => Fill::Hollow,
             false => solid(std::slice::from_ref(slice), slice.len().as_usize()),
         };
-        written.push(Written { range: ByteRange::new(at, slice.len()), fill, durable, lost: false });
+        written.push(Written {
+            range: ByteRange::new(at, slice.len()),
+            fill,
+            durable,
+            lost: false,
+        });
         at += slice.len();
     }
 }

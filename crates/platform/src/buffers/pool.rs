@@ -1,6 +1,8 @@
 //! A shard's memory for data. Free blocks are kept for reuse.
 
-use super::{ALIGNMENT, Block, BlockRef, Buf, Owner, Returned, allocate_zeroed, free_block, new_block};
+use super::{
+    ALIGNMENT, Block, BlockRef, Buf, Owner, Returned, allocate_zeroed, free_block, new_block,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

@@ -39,13 +39,19 @@ impl<S: Targets> Offered<'_, S> {
     fn usable(&self) -> Vec<(Rc<S::Target>, Rights)> {
         let targets = self.offer.targets().into_iter();
         targets
-            .filter_map(|target| self.offer.rights(self.visitor, &target).map(|rights| (target, rights)))
+            .filter_map(|target| {
+                self.offer.rights(self.visitor, &target).map(|rights| (target, rights))
+            })
             .collect()
     }
 }
 
 /// A target as an export.
-pub(super) fn info<S: Targets>(offer: &Offer<S>, target: &S::Target, read_only: bool) -> ExportInfo {
+pub(super) fn info<S: Targets>(
+    offer: &Offer<S>,
+    target: &S::Target,
+    read_only: bool,
+) -> ExportInfo {
     let geometry = target.geometry();
     ExportInfo {
         name: target.name().to_string(),

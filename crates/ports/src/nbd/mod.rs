@@ -20,8 +20,8 @@ use crate::access::ClientIdentity;
 use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
 use crate::session::Session;
 use ::nbd::{
-    Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle, Request,
-    RequestEvent, RequestStream, ServerEvent, ServerHandshake,
+    Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle,
+    Request, RequestEvent, RequestStream, ServerEvent, ServerHandshake,
 };
 use exports::{NoExports, Offered};
 use platform::{BlockTarget, Slice, Targets};
@@ -90,8 +90,10 @@ impl Protocol for Nbd {
         };
         let name = &negotiated.export.name;
         let target = offer.find(name).ok_or("the volume is no longer served")?;
-        tracing::debug!(peer = %wire.peer(), volume = name, style = ?negotiated.style, "NBD: connection open");
-        let protocol = Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
+        let style = &negotiated.style;
+        tracing::debug!(peer = %wire.peer(), volume = name, ?style, "NBD: connection open");
+        let protocol =
+            Nbd { replies: Replies::new(&negotiated), longest_transfer: offer.longest_transfer() };
         let read_only = negotiated.export.flags.read_only;
         Ok(Some(Greeted { target, protocol, decoder: RequestStream::new(*negotiated), read_only }))
     }
@@ -108,7 +110,8 @@ impl Protocol for Nbd {
         export.size_bytes = u64::MAX;
         // The kernel uses simple replies and nothing that is negotiated.
         let agreed = Negotiated { export, style: ReplyStyle::Simple, base_allocation: false };
-        let protocol = Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };
+        let protocol =
+            Nbd { replies: Replies::new(&agreed), longest_transfer: offer.longest_transfer() };
         Greeted { target, protocol, decoder: RequestStream::new(agreed), read_only }
     }
 
@@ -136,8 +139,12 @@ impl Protocol for Nbd {
                 let error = self.replies.error(rejected.reply_to, rejected.errno, rejected.message);
                 Some(Arrived::Rejected(Reply::error(Head::Error(Box::new(error)))))
             }
-            Some(RequestEvent::Disconnect) => Some(Arrived::End("the client disconnected".to_owned())),
-            Some(RequestEvent::Payload { .. }) => return Err("a payload without a write".to_owned()),
+            Some(RequestEvent::Disconnect) => {
+                Some(Arrived::End("the client disconnected".to_owned()))
+            }
+            Some(RequestEvent::Payload { .. }) => {
+                return Err("a payload without a write".to_owned());
+            }
         };
         Ok(Step { consumed: step.consumed, arrived })
     }

@@ -29,13 +29,19 @@ impl From<Refused> for Refusal {
                 IoErrorKind::Medium => (Errno::Io, "the data is unreadable and beyond recovery"),
                 IoErrorKind::Gone => (Errno::Io, "too many drives are missing"),
                 IoErrorKind::Changed => (Errno::Io, "a drive was replaced or changed"),
-                IoErrorKind::TimedOut | IoErrorKind::Late => (Errno::Io, "a drive did not respond in time"),
+                IoErrorKind::TimedOut | IoErrorKind::Late => {
+                    (Errno::Io, "a drive did not respond in time")
+                }
                 IoErrorKind::OutOfSpace => (Errno::NoSpc, "no space left below a drive"),
                 IoErrorKind::NotSupported => (Errno::NotSup, "a drive cannot do this"),
                 IoErrorKind::ReadOnly => (Errno::Perm, "a drive is read-only"),
                 IoErrorKind::Invalid => (Errno::Inval, "not a range of the volume"),
-                IoErrorKind::Busy => (Errno::NoMem, "the system below a drive has no memory for now"),
-                IoErrorKind::Unknown => (Errno::Io, "a drive reported an error without a known meaning"),
+                IoErrorKind::Busy => {
+                    (Errno::NoMem, "the system below a drive has no memory for now")
+                }
+                IoErrorKind::Unknown => {
+                    (Errno::Io, "a drive reported an error without a known meaning")
+                }
             },
         };
         Refusal { errno, message }
@@ -123,7 +129,10 @@ async fn block_status<T: BlockTarget>(
     asked: ByteRange,
 ) -> Outcome<Body> {
     let Some(chunks) = session.protocol().replies.chunks() else {
-        return Err(Refusal { errno: Errno::Inval, message: "block status needs structured replies" });
+        return Err(Refusal {
+            errno: Errno::Inval,
+            message: "block status needs structured replies",
+        });
     };
     let geometry = session.geometry();
     // Drives know sectors: the query is aligned. The start is cut off below, the end by the reply.

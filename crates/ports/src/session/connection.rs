@@ -14,7 +14,9 @@ use super::life::ConnectionState;
 use super::writer::Queued;
 use super::{Memory, Refused};
 use crate::protocol::{Protocol, Reply};
-use platform::{BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work};
+use platform::{
+    BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -232,8 +234,10 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
     // For the workers.
 
     async fn work(self: Rc<Self>, first: Job<P::Request>) {
-        let worker =
-            Rc::new(Worker { task: Cell::new(Some(self.env.executor().current())), job: Cell::new(None) });
+        let worker = Rc::new(Worker {
+            task: Cell::new(Some(self.env.executor().current())),
+            job: Cell::new(None),
+        });
         let mut next = Some(first);
         while let Some(Job { request, payload, memory }) = next {
             self.env.compute(Work::HostRequest).await;

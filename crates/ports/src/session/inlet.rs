@@ -49,7 +49,16 @@ pub(crate) struct Inlet {
 impl Inlet {
     pub fn new(stream: Rc<dyn Stream>, life: Rc<ConnectionState>) -> Inlet {
         let buf = Some(Buf::unpooled(ByteCount(LONG as u64)));
-        Inlet { stream, life, buf, rest: None, receiving: None, at: 0, filled: 0, long_payloads: false }
+        Inlet {
+            stream,
+            life,
+            buf,
+            rest: None,
+            receiving: None,
+            at: 0,
+            filled: 0,
+            long_payloads: false,
+        }
     }
 
     /// Replaces the stream. All received bytes must be consumed.

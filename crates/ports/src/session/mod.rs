@@ -162,7 +162,8 @@ async fn transmit<P: Protocol, S: Targets>(
     let end = Reader { port, session: &session, inlet, decoder }.run().await;
     session.drained().await;
     session.end().await;
-    tracing::debug!(peer = %guest.life.peer, counters = ?session.counters.get(), "{}: connection done", P::NAME);
+    let counters = session.counters.get();
+    tracing::debug!(peer = %guest.life.peer, ?counters, "{}: connection done", P::NAME);
     end
 }
 
@@ -194,8 +195,11 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
     /// Handles all received bytes.
     async fn take_all(&mut self) -> Result<(), SessionEnd> {
         loop {
-            let step =
-                self.session.protocol().decode(&mut self.decoder, self.inlet.bytes()).map_err(SessionEnd)?;
+            let step = self
+                .session
+                .protocol()
+                .decode(&mut self.decoder, self.inlet.bytes())
+                .map_err(SessionEnd)?;
             self.inlet.consume(step.consumed);
             match step.arrived {
                 None => return Ok(()),

@@ -60,7 +60,11 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
     ///
     /// # Errors
     /// Why the range does not read as zeros everywhere.
-    pub async fn write_zeroes(&self, range: ByteRange, durability: Durability) -> Result<(), Refused> {
+    pub async fn write_zeroes(
+        &self,
+        range: ByteRange,
+        durability: Durability,
+    ) -> Result<(), Refused> {
         self.may_change()?;
         for run in self.geometry().long_runs(range) {
             self.still_open()?;

@@ -1,18 +1,22 @@
-//! What the tests share: a machine that serves volumes in virtual time, and a client that speaks NBD.
+//! What the tests share: a machine that serves volumes in virtual time, and a client that speaks
+//! NBD.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use engine::{
-    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec, VolumeState,
+    Attachment, Regions, Shard, ShardIndex, ShardMessage, ShardSeed, VolumeId, VolumeSpec,
+    VolumeState,
 };
 use layout::{Geometry, Level};
 use nbd::{
-    ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure, ReplyEvent,
-    ReplyStyle,
+    ClientHandshake, ClientOptions, ClientStream, Command, CommandFlags, Cookie, Extent, Failure,
+    ReplyEvent, ReplyStyle,
 };
 use platform::{Address, Buf, Env, Hosts, Slices, Stream, mailbox};
 use platform_sim::{DriveOptions, ProcessId, Sim, SimOptions};
 use ports::nbd::Nbd;
-use ports::{PortMessage, Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard};
+use ports::{
+    PortMessage, Protocol, Server, ServerOptions, SessionOptions, port_mailbox, serve_shard,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -68,17 +72,13 @@ impl<P: Protocol> MachineOf<P> {
     ) -> MachineOf<P> {
         let shards = options.shards as u16;
         let mut sim = Sim::new(options);
-        for plan in plans {
-            for drive in 0..plan.drives {
-                let options = DriveOptions::sized(ByteCount(plan.drive_bytes));
-                sim.add_drive(&format!("{}{drive}", plan.name), options);
-            }
-        }
+        add_drives(&mut sim, plans);
         let clients = sim.add_process();
         let envs: Vec<Env> = (0..shards).map(|shard| sim.shard(shard.into())).collect();
         let seeds: Vec<ShardSeed> = envs.iter().map(|env| ShardSeed::new(env, shards)).collect();
         let senders: Vec<_> = seeds.iter().map(ShardSeed::sender).collect();
-        let (reports, inbox) = mailbox::mailbox(&envs[0], usize::from(shards) * engine::REPORTS_OPEN);
+        let (reports, inbox) =
+            mailbox::mailbox(&envs[0], usize::from(shards) * engine::REPORTS_OPEN);
         let started: Vec<Shard> = seeds
             .into_iter()
             .enumerate()
@@ -91,8 +91,10 @@ impl<P: Protocol> MachineOf<P> {
         let ids = (1..).map(VolumeId);
         let attachments: Vec<_> =
             plans.iter().zip(ids).map(|(plan, id)| attachment(&mut sim, plan, id)).collect();
-        let states: BTreeMap<_, _> =
-            attachments.iter().map(|attachment| (attachment.spec.id, attachment.state.clone())).collect();
+        let states: BTreeMap<_, _> = attachments
+            .iter()
+            .map(|attachment| (attachment.spec.id, attachment.state.clone()))
+            .collect();
         env.spawn("keeper", engine::unkept::keep(env.clone(), inbox, senders.clone(), states));
         for attachment in attachments {
             for (sender, env) in senders.iter().zip(&envs) {
@@ -106,7 +108,10 @@ impl<P: Protocol> MachineOf<P> {
         let hosts = Hosts::default();
         let ports = started.iter().zip(&envs).map(|(shard, env)| {
             let (sender, receiver) = port_mailbox(env);
-            env.spawn("port", serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session.clone()));
+            env.spawn(
+                "port",
+                serve_shard::<P, _>(shard.clone(), hosts.clone(), receiver, session.clone()),
+            );
             sender
         });
         let ports: Vec<_> = ports.collect();
@@ -131,7 +136,10 @@ impl<P: Protocol> MachineOf<P> {
     }
 
     /// Runs a client in its own process.
-    pub fn run<T: 'static, F: Future<Output = T> + 'static>(&mut self, client: impl FnOnce(Env) -> F) -> T {
+    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
+        &mut self,
+        client: impl FnOnce(Env) -> F,
+    ) -> T {
         let env = self.client_env();
         let task = env.spawn("client", client(env.clone()));
         self.sim.finish(&task).unwrap()
@@ -147,7 +155,10 @@ impl<P: Protocol> MachineOf<P> {
         self.tell_all(|done| ShardMessage::Rename(VolumeId(1), name.to_owned(), done))
     }
 
-    fn tell_all(&mut self, message: impl Fn(engine::Done) -> ShardMessage) -> platform::JoinHandle<()> {
+    fn tell_all(
+        &mut self,
+        message: impl Fn(engine::Done) -> ShardMessage,
+    ) -> platform::JoinHandle<()> {
         let env = self.sim.env();
         let (done, mut answers) = mailbox::mailbox(&env, self.senders.len());
         for sender in &self.senders {
@@ -175,11 +186,21 @@ impl<P: Protocol> MachineOf<P> {
     }
 }
 
+fn add_drives(sim: &mut Sim, plans: &[Plan]) {
+    for plan in plans {
+        for drive in 0..plan.drives {
+            let options = DriveOptions::sized(ByteCount(plan.drive_bytes));
+            sim.add_drive(&format!("{}{drive}", plan.name), options);
+        }
+    }
+}
+
 fn attachment(sim: &mut Sim, plan: &Plan, id: VolumeId) -> Attachment {
     let strip = StripSize::new(ByteCount(STRIP)).unwrap();
     let count = DriveCount(plan.drives);
     let geometry = Geometry::new(plan.level, count, strip, ByteCount(plan.drive_bytes)).unwrap();
-    let names: Vec<String> = (0..plan.drives).map(|drive| format!("{}{drive}", plan.name)).collect();
+    let names: Vec<String> =
+        (0..plan.drives).map(|drive| format!("{}{drive}", plan.name)).collect();
     let env = sim.env();
     let sources = sim
         .run(async move {
@@ -361,7 +382,8 @@ impl Client {
                     Some(ReplyEvent::Payload(run)) => {
                         let count = rest.len().min(run.left_bytes as usize);
                         let at = run.position_bytes as usize;
-                        answers[place(run.cookie)].data[at..at + count].copy_from_slice(&rest[..count]);
+                        answers[place(run.cookie)].data[at..at + count]
+                            .copy_from_slice(&rest[..count]);
                         self.protocol.payload_taken(count).unwrap();
                         rest = &rest[count..];
                     }
@@ -369,7 +391,9 @@ impl Client {
                         let at = position_bytes as usize;
                         answers[place(cookie)].data[at..at + length_bytes as usize].fill(0);
                     }
-                    Some(ReplyEvent::Extents { cookie, extents }) => answers[place(cookie)].extents = extents,
+                    Some(ReplyEvent::Extents { cookie, extents }) => {
+                        answers[place(cookie)].extents = extents
+                    }
                     Some(ReplyEvent::Done { cookie, result }) => {
                         answers[place(cookie)].result = result;
                         open -= 1;

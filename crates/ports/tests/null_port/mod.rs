@@ -3,7 +3,8 @@
 //! numbers are little-endian.
 //!
 //! ```text
-//! client: 1 length of a name, the name        server: 8 bytes of capacity; 0: there is no such target
+//! client: 1 length of a name, the name
+//! server: 8 bytes of capacity; 0: there is no such target
 //! client: 1 'r' or 'w', 4 tag, 8 offset, 4 length, of a write the payload
 //! server: 1 zero or why not, 4 tag, of a read the data
 //! ```
@@ -67,10 +68,19 @@ impl Protocol for Null {
         let capacity = target.as_ref().map_or(0, |target| target.geometry().capacity.0);
         let sent = wire.send(&mut capacity.to_le_bytes().to_vec()).await;
         let target = target.ok_or("there is no such target")?;
-        Ok(sent.then_some(Greeted { target, protocol: Null, decoder: Vec::new(), read_only: false }))
+        Ok(sent.then_some(Greeted {
+            target,
+            protocol: Null,
+            decoder: Vec::new(),
+            read_only: false,
+        }))
     }
 
-    fn known<S: Targets>(_: &Offer<S>, target: Rc<S::Target>, read_only: bool) -> Greeted<Null, S::Target> {
+    fn known<S: Targets>(
+        _: &Offer<S>,
+        target: Rc<S::Target>,
+        read_only: bool,
+    ) -> Greeted<Null, S::Target> {
         Greeted { target, protocol: Null, decoder: Vec::new(), read_only }
     }
 
@@ -95,7 +105,8 @@ impl Protocol for Null {
         };
         let memory = ByteCount(number(13, 17));
         let range = ByteRange::new(ByteOffset(number(5, 13)), memory);
-        let request = Request { is_write, tag: [header[1], header[2], header[3], header[4]], range };
+        let request =
+            Request { is_write, tag: [header[1], header[2], header[3], header[4]], range };
         let payload = if is_write { memory } else { ByteCount::ZERO };
         Ok(Step { consumed, arrived: Some(Arrived::Request { request, payload, memory }) })
     }

@@ -102,7 +102,8 @@ pub fn fit(request: &FitRequest<'_>, progress: OnProgress<'_>) -> Result<Fit> {
         error: *error,
     };
     let best = trials.drive_at(&fitted);
-    let value = |drive: &DriveSpec, key: &str| drive.clone().parameter(key).map_or(0, |value| *value);
+    let value =
+        |drive: &DriveSpec, key: &str| drive.clone().parameter(key).map_or(0, |value| *value);
     let parameter = |(key, low, high): &(&'static str, f64, f64)| Parameter {
         key,
         prior: value(&trials.drive, key),
@@ -141,7 +142,8 @@ impl Fit {
         let ids: Vec<&str> = self.figures.iter().map(|fitted| fitted.figure.id.as_str()).collect();
         let line = |line: &str| {
             let is = |parameter: &&Parameter| {
-                line.strip_prefix(parameter.key).is_some_and(|rest| rest.trim_start().starts_with('='))
+                line.strip_prefix(parameter.key)
+                    .is_some_and(|rest| rest.trim_start().starts_with('='))
             };
             match self.parameters.iter().find(is) {
                 Some(Parameter { key, prior, fitted, .. }) => format!(
@@ -167,8 +169,13 @@ mod tests {
         let drive = catalog.drive("SAS-6G-HDD").unwrap();
         let figure = crate::published::figures().unwrap().remove(0);
         let id = figure.id.clone();
-        let parameter =
-            Parameter { key: "seek_min_us", prior: 300, catalog: 400, fitted: 517, bounds: [150.0, 1200.0] };
+        let parameter = Parameter {
+            key: "seek_min_us",
+            prior: 300,
+            catalog: 400,
+            fitted: 517,
+            bounds: [150.0, 1200.0],
+        };
         let fit = Fit {
             drive: drive.clone(),
             figures: vec![FittedFigure { figure, published: 1.0, error: 0.0 }],
@@ -177,7 +184,8 @@ mod tests {
         };
         let before = Catalog::text_of(&drive.file).unwrap();
         let after = fit.written(before);
-        let changed = before.lines().zip(after.lines()).filter(|(before, after)| before != after).count();
+        let changed =
+            before.lines().zip(after.lines()).filter(|(before, after)| before != after).count();
         assert_eq!((before.lines().count(), changed), (after.lines().count(), 1));
         let mut catalog = catalog.clone();
         catalog.read("my.toml", &after).unwrap();

@@ -68,6 +68,10 @@ pub fn coordinate(value: u64, low: f64, high: f64) -> f64 {
 
 /// The parameter's value at a coordinate.
 pub fn value_at(coordinate: f64, low: f64, high: f64) -> u64 {
-    let value = if low > 0.0 { low * (high / low).powf(coordinate) } else { low + (high - low) * coordinate };
+    let value = if low > 0.0 {
+        low * (high / low).powf(coordinate)
+    } else {
+        low + (high - low) * coordinate
+    };
     value.round() as u64
 }

@@ -94,7 +94,12 @@ pub fn search(errors: &mut Errors<'_>, start: &[f64], rounds: u32) -> Result<Vec
 ///
 /// # Errors
 /// Those of `errors`.
-pub fn refine(errors: &mut Errors<'_>, start: &[f64], from: &[f64], rounds: u32) -> Result<Vec<f64>> {
+pub fn refine(
+    errors: &mut Errors<'_>,
+    start: &[f64],
+    from: &[f64],
+    rounds: u32,
+) -> Result<Vec<f64>> {
     let mut search = Search { errors, start };
     let place = search.look(from.to_vec())?;
     let lower = search.descend(place)?;
@@ -116,7 +121,12 @@ impl Search<'_, '_> {
             let before = best.badness;
             for _ in 0..3 {
                 let Some(step) = step(&slopes, &best.errors, damping) else { break };
-                let at = best.at.iter().zip(&step).map(|(at, step)| (at + step).clamp(0.0, 1.0)).collect();
+                let at = best
+                    .at
+                    .iter()
+                    .zip(&step)
+                    .map(|(at, step)| (at + step).clamp(0.0, 1.0))
+                    .collect();
                 let tried = self.look(at)?;
                 if tried.badness < best.badness {
                     best = tried;
@@ -140,7 +150,13 @@ impl Search<'_, '_> {
             at[i] += if at[i] + SLOPE_STEP <= 1.0 { SLOPE_STEP } else { -SLOPE_STEP };
             let moved = at[i] - place.at[i];
             let there = self.look(at)?.errors;
-            rows.push(there.iter().zip(&place.errors).map(|(there, here)| (there - here) / moved).collect());
+            rows.push(
+                there
+                    .iter()
+                    .zip(&place.errors)
+                    .map(|(there, here)| (there - here) / moved)
+                    .collect(),
+            );
         }
         Ok(rows)
     }

@@ -30,8 +30,9 @@ pub struct Target {
 fn targets(catalog: &Catalog, drive: &DriveSpec) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for figure in figures()? {
-        let single =
-            figure.controller.is_empty() && figure.drive_count == "1" && figure.outstanding == "max(1-512)";
+        let single = figure.controller.is_empty()
+            && figure.drive_count == "1"
+            && figure.outstanding == "max(1-512)";
         let ours = catalog.drive(&figure.drive).is_ok_and(|other| other.model == drive.model);
         let (Some(value), true, true) = (figure.number(), single, ours) else { continue };
         let metric = match figure.metric.as_str() {
@@ -40,7 +41,8 @@ fn targets(catalog: &Catalog, drive: &DriveSpec) -> Result<Vec<Target>> {
             _ => continue,
         };
         let profile = figure.profile.to_lowercase().replace(' ', "-");
-        let text = format!("direct / 1x{} / jbod / {profile} / {} / on @ max", drive.model, figure.doc);
+        let text =
+            format!("direct / 1x{} / jbod / {profile} / {} / on @ max", drive.model, figure.doc);
         targets.push(Target { case: Case::parse(&text)?, metric, value, figure });
     }
     match targets.is_empty() {
@@ -105,8 +107,12 @@ impl<'a> Trials<'a> {
     }
 
     fn errors_in(&mut self, runtimes: Runtimes, at: &[f64]) -> Result<Vec<f64>> {
-        let values: Vec<u64> =
-            self.bounds.iter().zip(at).map(|((_, low, high), at)| value_at(*at, *low, *high)).collect();
+        let values: Vec<u64> = self
+            .bounds
+            .iter()
+            .zip(at)
+            .map(|((_, low, high), at)| value_at(*at, *low, *high))
+            .collect();
         let what = (runtimes, values);
         if let Some(known) = self.known.get(&what) {
             return Ok(known.clone());
@@ -124,7 +130,8 @@ impl<'a> Trials<'a> {
         with.drives.push(drive.clone());
         // A drive alone is fastest with a full queue; two depths suffice.
         let runner = Runner::new(&with, runtimes).with_ladder("64,256".parse()?);
-        let error = |target: &Target| Ok(runner.value(&target.case, target.metric)? / target.value - 1.0);
+        let error =
+            |target: &Target| Ok(runner.value(&target.case, target.metric)? / target.value - 1.0);
         parallel::each(&self.targets, error).into_iter().collect()
     }
 

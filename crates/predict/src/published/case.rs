@@ -61,12 +61,15 @@ impl Case {
     pub fn parse(text: &str) -> Result<Case> {
         let wrong = || {
             Error::failed(format!(
-                "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / SETTINGS @ DEPTH"
+                "'{text}' is no case; expected CONTROLLER / DRIVES / LEVEL / PROFILE / METHOD / \
+                    SETTINGS @ DEPTH"
             ))
         };
         let (words, depth) = text.rsplit_once('@').ok_or_else(wrong)?;
         let words: Vec<&str> = words.split(" / ").map(str::trim).collect();
-        let [controller, drives, level, profile, method, settings] = words[..] else { return Err(wrong()) };
+        let [controller, drives, level, profile, method, settings] = words[..] else {
+            return Err(wrong());
+        };
         let depth = match depth.trim() {
             "max" => None,
             number => Some(number.parse().map_err(|_| wrong())?),
@@ -87,7 +90,10 @@ impl Case {
     pub fn name(&self) -> String {
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
         let settings = self.settings.words();
-        format!("{} {} {} {}{depth}{settings}", self.controller, self.drives, self.level, self.profile)
+        format!(
+            "{} {} {} {}{depth}{settings}",
+            self.controller, self.drives, self.level, self.profile
+        )
     }
 
     /// The conditions of the case, for charts and for errors of its kind.
@@ -97,8 +103,9 @@ impl Case {
     pub fn place(&self, catalog: &Catalog, metric: Metric) -> Result<Conditions> {
         let configuration = self.configuration(catalog)?;
         let profiles = storagebench::Catalog::builtin().select(&self.profile)?;
-        let profile =
-            profiles.first().ok_or_else(|| Error::failed(format!("no profile is '{}'", self.profile)))?;
+        let profile = profiles
+            .first()
+            .ok_or_else(|| Error::failed(format!("no profile is '{}'", self.profile)))?;
         let depth = self.depth.map_or_else(String::new, |depth| format!(" @{depth}"));
         Ok(Conditions {
             controller: self.controller.clone(),
@@ -125,8 +132,14 @@ impl Case {
         let shape = Configuration::shape(level, drives.len(), None)?;
         let Settings { drive_cache, preset, write_mode, read_mode, cache_mode, strip, .. } =
             self.settings.clone();
-        let policies =
-            Policies { drive_cache, preset, write_mode, read_mode, cache_mode, ..Policies::default() };
+        let policies = Policies {
+            drive_cache,
+            preset,
+            write_mode,
+            read_mode,
+            cache_mode,
+            ..Policies::default()
+        };
         let one = Configuration::new(controller, drives, shape, strip, &policies)?;
         one.on_controllers(self.settings.controllers.unwrap_or(1))
     }
@@ -159,10 +172,14 @@ impl Settings {
                 ("off", _) => settings.drive_cache = Some(false),
                 ("own", _) => settings.drive_cache = None,
                 ("data-protection" | "performance" | "fast-path", _) => settings.preset = named,
-                ("write-through" | "write-back" | "always-write-back", _) => settings.write_mode = named,
+                ("write-through" | "write-back" | "always-write-back", _) => {
+                    settings.write_mode = named
+                }
                 ("read-ahead" | "no-read-ahead", _) => settings.read_mode = named,
                 ("direct" | "cached", _) => settings.cache_mode = named,
-                (_, Some(("strip", strip))) => settings.strip = Some(strip.parse().map_err(|_| wrong())?),
+                (_, Some(("strip", strip))) => {
+                    settings.strip = Some(strip.parse().map_err(|_| wrong())?)
+                }
                 (_, Some(("controllers", controllers))) => {
                     settings.controllers = Some(controllers.parse().map_err(|_| wrong())?);
                 }
@@ -295,7 +312,9 @@ impl<'a> Runner<'a> {
                 (Some(depth), _) => at(Ladder::new(vec![depth])?)?,
                 (None, Some(ladder)) => at(ladder.clone())?,
                 // Deep queues may reorder a stream, so its best depth may be a lower one.
-                (None, None) if profile.access() == Access::Sequential => at(method.ladder.clone())?,
+                (None, None) if profile.access() == Access::Sequential => {
+                    at(method.ladder.clone())?
+                }
                 (None, None) => best_of(profile.rungs(&method.ladder), |row| row.iops, at)?,
             });
         }
@@ -316,8 +335,10 @@ impl<'a> Runner<'a> {
         let ends_early = self.ladder.is_none() && !waits_in_a_cache;
         let confidence_percent = ends_early.then_some(CONFIDENCE_PERCENT);
         let cancel = self.cancel.clone();
-        let usual = Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel };
-        let waits_for_turns = rotates && is_stream && profile.writes() && configuration.write_back.is_none();
+        let usual =
+            Runs { runtime, confidence_percent, ramp, workers: 1, seed: 1, seeds: 1, cancel };
+        let waits_for_turns =
+            rotates && is_stream && profile.writes() && configuration.write_back.is_none();
         match waits_for_turns {
             // The speed of disks that wait for each other depends on their relative spindle
             // positions. These change slowly, so that a short run is precise for one position only.

@@ -51,13 +51,12 @@ impl Kind {
 
     /// Parses the output of [`fmt::Display`].
     fn parse(text: &str) -> Option<Kind> {
-        let all = [Behind::Nothing, Behind::WithoutCache, Behind::WithCache].into_iter().flat_map(|behind| {
-            [(true, true), (true, false), (false, true), (false, false)].map(|(rotates, streams)| Kind {
-                behind,
-                rotates,
-                streams,
-            })
-        });
+        let all = [Behind::Nothing, Behind::WithoutCache, Behind::WithCache].into_iter().flat_map(
+            |behind| {
+                [(true, true), (true, false), (false, true), (false, false)]
+                    .map(|(rotates, streams)| Kind { behind, rotates, streams })
+            },
+        );
         all.into_iter().find(|kind| kind.to_string() == text)
     }
 
@@ -113,7 +112,9 @@ struct Known {
 
 fn known() -> Result<Vec<Known>> {
     let row = |line: &str| {
-        let [id, how, of, kind, percent] = line.split(',').collect::<Vec<_>>()[..] else { return None };
+        let [id, how, of, kind, percent] = line.split(',').collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let held_out = match how {
             "held out" => true,
             "left out" => false,
@@ -162,7 +163,10 @@ fn expected(known: &[Known], kind: Kind, own: Option<(&str, &str)>) -> Option<Ex
 ///
 /// # Errors
 /// When the table of errors is malformed: it is part of the program, and a test reads it.
-pub fn expected_error(configuration: &Configuration, profile: &Profile) -> Result<Option<ExpectedError>> {
+pub fn expected_error(
+    configuration: &Configuration,
+    profile: &Profile,
+) -> Result<Option<ExpectedError>> {
     if configuration.controller.cache.is_none() && configuration.write_back.is_some() {
         // No figures are published for SoftROC's own cache.
         return Ok(None);
@@ -176,8 +180,8 @@ pub(super) fn judge(reproduced: &mut [Reproduced]) -> Result<()> {
     let held_out = |figure: &&mut Reproduced| !figure.calibrated && figure.error_percent.is_some();
     for figure in reproduced.iter_mut().filter(held_out) {
         if let Some(place) = &figure.place {
-            figure.expected_percent =
-                expected(&known, place.kind, Some((&figure.id, &place.of))).map(|expected| expected.percent);
+            figure.expected_percent = expected(&known, place.kind, Some((&figure.id, &place.of)))
+                .map(|expected| expected.percent);
         }
     }
     Ok(())
@@ -196,16 +200,22 @@ impl Report {
 
 fn table(reproduced: &[Reproduced]) -> Result<String> {
     let mut rows = vec![HEAD.to_owned()];
-    let row =
-        |id: &str, how: &str, of: &str, kind: Kind, percent: f64| format!("{id},{how},{of},{kind},{percent}");
+    let row = |id: &str, how: &str, of: &str, kind: Kind, percent: f64| {
+        format!("{id},{how},{of},{kind},{percent}")
+    };
     let left_out = known()?.into_iter().filter(|known| !known.held_out);
-    rows.extend(left_out.map(|known| row(&known.id, "left out", &known.of, known.kind, known.percent)));
+    rows.extend(
+        left_out.map(|known| row(&known.id, "left out", &known.of, known.kind, known.percent)),
+    );
     for figure in reproduced.iter().filter(|figure| !figure.calibrated) {
         if let (Some(place), Some(percent)) = (&figure.place, figure.error_percent) {
             // Relatives with no difference relevant to a figure count once.
-            let is_told = reproduced.iter().take_while(|other| !std::ptr::eq(*other, figure)).any(|other| {
-                other.id == figure.id && !other.calibrated && other.error_percent == figure.error_percent
-            });
+            let is_told =
+                reproduced.iter().take_while(|other| !std::ptr::eq(*other, figure)).any(|other| {
+                    other.id == figure.id
+                        && !other.calibrated
+                        && other.error_percent == figure.error_percent
+                });
             if !is_told {
                 rows.push(row(&figure.id, "held out", &place.of, place.kind, percent));
             }
@@ -264,7 +274,10 @@ mod tests {
         assert_eq!(of(&all, None), Some((50.0, 13)));
         let cached = kind("disks behind a controller with a cache at random");
         let wider = expected(&all, cached, None).unwrap();
-        assert_eq!((wider.percent, wider.kind.as_str()), (50.0, "disks, behind any controller, at random"));
+        assert_eq!(
+            (wider.percent, wider.kind.as_str()),
+            (50.0, "disks, behind any controller, at random")
+        );
         assert_eq!(
             expected(&all, kind("disks by themselves at random"), None),
             None,

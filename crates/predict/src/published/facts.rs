@@ -53,7 +53,8 @@ impl Fact {
         let row = |of: &String| {
             let found = value(catalog, of)?;
             let published = self.is.or(figure.number());
-            let published = published.ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
+            let published =
+                published.ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
             let mut reproduced = compared(figure, of.clone(), published, found);
             // Counted, not measured: the value must match exactly, unless it is a bound.
             if self.is.is_some() || reproduced.error_percent.is_some() {
@@ -76,30 +77,33 @@ impl Fact {
 /// - a controller: a value of its file; `default_strip_kib`, `largest_strip_kib`; `fast_path` or a
 ///   level, 1 if it offers it;
 /// - a drive: a value of its file; `capacity_gb`;
-/// - a level: `min_drives`; `LEVEL on N drives`: `write_penalty`, `usable_drives`, `survives`, `accesses_per_read`;
+/// - a level: `min_drives`; `LEVEL on N drives`: `write_penalty`, `usable_drives`, `survives`,
+///   `accesses_per_read`;
 /// - a method: `sequential_percent`, `random_percent` of a volume, `file_gib` for the method's
 ///   minimum number of drives.
 ///
 /// # Errors
 /// When a name or a key is unknown.
 pub fn value(catalog: &Catalog, of: &str) -> Result<f64> {
-    let unknown = || Error::failed(format!("'{of}' is not a fact; expected NAME / KEY of a known object"));
+    let unknown =
+        || Error::failed(format!("'{of}' is not a fact; expected NAME / KEY of a known object"));
     let (name, key) = of.split_once(" / ").ok_or_else(unknown)?;
     let found = match name.split_once(" on ") {
         Some((level, drives)) => {
             let drives = drives.trim_end_matches(" drives").parse().map_err(|_| unknown())?;
             of_array(level.parse()?, drives, key)?
         }
-        None => {
-            of_level(name, key).or_else(|| of_method(name, key)).or_else(|| of_catalog(catalog, name, key))
-        }
+        None => of_level(name, key)
+            .or_else(|| of_method(name, key))
+            .or_else(|| of_catalog(catalog, name, key)),
     };
     found.ok_or_else(unknown)
 }
 
 fn of_catalog(catalog: &Catalog, name: &str, key: &str) -> Option<f64> {
-    let among =
-        |values: &[Sourced]| values.iter().find(|value| value.key == key).map(|value| value.value as f64);
+    let among = |values: &[Sourced]| {
+        values.iter().find(|value| value.key == key).map(|value| value.value as f64)
+    };
     let Ok(controller) = catalog.controller(name) else {
         let drive = catalog.drive(name).ok()?;
         return match key {
@@ -108,11 +112,15 @@ fn of_catalog(catalog: &Catalog, name: &str, key: &str) -> Option<f64> {
         };
     };
     match key.parse::<Level>() {
-        Ok(level) => {
-            Some(f64::from(u8::from(controller.levels.iter().any(|offered| offered == level.name()))))
+        Ok(level) => Some(f64::from(u8::from(
+            controller.levels.iter().any(|offered| offered == level.name()),
+        ))),
+        Err(_) if key == "default_strip_kib" => {
+            controller.strips_kib.first().map(|kib| *kib as f64)
         }
-        Err(_) if key == "default_strip_kib" => controller.strips_kib.first().map(|kib| *kib as f64),
-        Err(_) if key == "largest_strip_kib" => controller.strips_kib.iter().max().map(|kib| *kib as f64),
+        Err(_) if key == "largest_strip_kib" => {
+            controller.strips_kib.iter().max().map(|kib| *kib as f64)
+        }
         Err(_) if key == "fast_path" => {
             let presets = controller.cache.iter().flat_map(|cache| &cache.presets);
             Some(f64::from(u8::from(presets.into_iter().any(|preset| preset == "fast-path"))))
@@ -141,15 +149,16 @@ fn of_array(level: Level, drives: u16, key: &str) -> Result<Option<f64>> {
 
 fn accesses_per_read(geometry: &Geometry) -> Result<f64> {
     let sector = ByteRange::new(ByteOffset(0), ByteCount(512));
-    let explanation =
-        plan::explain(geometry, RequestKind::Read, sector, &DriveSet::EMPTY).map_err(Error::failed)?;
+    let explanation = plan::explain(geometry, RequestKind::Read, sector, &DriveSet::EMPTY)
+        .map_err(Error::failed)?;
     Ok(f64::from(explanation.cost.reads))
 }
 
 fn of_method(name: &str, key: &str) -> Option<f64> {
     let area = MeasuringMethod::of(name.parse().ok()?, 1).ok()?.area;
     let whole = ByteRange::new(ByteOffset(0), ByteCount(100 << 40));
-    let percent = |access| Some(area.resolve(whole, access).ok()?.len.0 as f64 / whole.len.0 as f64 * 100.0);
+    let percent =
+        |access| Some(area.resolve(whole, access).ok()?.len.0 as f64 / whole.len.0 as f64 * 100.0);
     match (key, area) {
         ("sequential_percent", Area::ByAccess) => percent(Access::Sequential),
         ("random_percent", Area::ByAccess) => percent(Access::Random),

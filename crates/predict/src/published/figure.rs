@@ -93,8 +93,13 @@ pub fn figures() -> Result<Vec<Figure>> {
                 kind: kind?,
             })
         })();
-        let torn =
-            || Error::failed(format!("line {} of the published figures has too few cells", number + 1));
+        let torn = || {
+            Error::failed(format!(
+                "line {} of the published figures has too few \
+                cells",
+                number + 1
+            ))
+        };
         figures.push(figure.ok_or_else(torn)?);
     }
     Ok(figures)
@@ -120,7 +125,10 @@ pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
     match (selected.is_empty(), only) {
         (true, Some(only)) => {
             let known = numbers(all.iter().filter(is_in));
-            Err(Error::refused(format!("no figure's number begins with '{only}'; there are {known}")))
+            Err(Error::refused(format!(
+                "no figure's number begins with '{only}'; there are \
+                {known}"
+            )))
         }
         _ => Ok(selected),
     }
@@ -137,7 +145,8 @@ fn numbers<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
     docs.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The cells of a line of comma-separated values; quotes may enclose commas, doubled quotes are one (RFC 4180).
+/// The cells of a line of comma-separated values; quotes may enclose commas, doubled quotes are one
+/// (RFC 4180).
 fn cells(line: &str) -> Vec<String> {
     let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars().peekable();
@@ -163,7 +172,10 @@ mod tests {
     #[test]
     fn a_number_that_no_figure_has_is_refused_with_the_numbers_that_exist() {
         let refused = |doc, only| select(doc, Some(only)).unwrap_err().sentence;
-        assert!(refused(None, "f99").starts_with("no figure's number begins with 'f99'; there are "));
+        assert!(refused(None, "f99").starts_with(
+            "no figure's number begins with 'f99'; there are \
+            "
+        ));
         assert!(refused(None, "f99").contains(" (fujitsu2013), f16-"), "{}", refused(None, "f99"));
         let of_one = refused(Some("intel2014"), "f13-081");
         assert!(of_one.contains("there are in-001 to in-"), "{of_one}");

@@ -29,7 +29,8 @@ impl Interface {
         if text.starts_with("PCIe") || text.starts_with("DMI") {
             return Ok(Interface::Host(text.parse().map_err(Error::refused)?));
         }
-        let counted = text.split_once(" x ").and_then(|(lanes, link)| Some((lanes.parse().ok()?, link)));
+        let counted =
+            text.split_once(" x ").and_then(|(lanes, link)| Some((lanes.parse().ok()?, link)));
         let (lanes, link) = counted.unwrap_or((1, text));
         Ok(Interface::Drives(link.parse().map_err(Error::refused)?, lanes))
     }
@@ -87,7 +88,9 @@ pub fn reproduce(catalog: &Catalog, figure: &Figure) -> Option<Result<Vec<Reprod
         }
         (_, Some("practical/theoretical throughput")) => {
             let shares = shares(&figure.doc);
-            Some(of_kinds(figure, |interface| interface.mib_per_s(shares) / interface.mib_per_s(WHOLE)))
+            Some(of_kinds(figure, |interface| {
+                interface.mib_per_s(shares) / interface.mib_per_s(WHOLE)
+            }))
         }
         (_, Some("x4 wide port / single port")) => Some(wide_port(figure)),
         (_, Some("raw rate before coding")) => Some(raw(figure)),
@@ -154,7 +157,8 @@ fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
             Interface::Drives(link.negotiated(SAS_6G).unwrap_or(link), lanes)
         }
         Interface::Host(link) => {
-            let lanes = figure.setting("width").and_then(|width| width.strip_prefix('x')?.parse().ok());
+            let lanes =
+                figure.setting("width").and_then(|width| width.strip_prefix('x')?.parse().ok());
             Interface::Host(HostLink { lanes: lanes.unwrap_or(link.lanes), ..link })
         }
         interface => interface,
@@ -183,9 +187,9 @@ fn side_as_written(figure: &Figure, drives: bool) -> Result<Option<Interface>> {
     };
     match written {
         Some(text) => Interface::parse(&text).map(Some),
-        None => {
-            Err(Error::refused("the row does not say which link, and its controller is not in the catalog"))
-        }
+        None => Err(Error::refused(
+            "the row does not say which link, and its controller is not in the catalog",
+        )),
     }
 }
 
@@ -209,8 +213,9 @@ fn of_kinds(figure: &Figure, value: impl Fn(Interface) -> f64) -> Result<Vec<Rep
 
 fn wide_port(figure: &Figure) -> Result<Vec<Reproduced>> {
     let link = SAS_6G;
-    let ratio =
-        |shares| Interface::Drives(link, 4).mib_per_s(shares) / Interface::Drives(link, 1).mib_per_s(shares);
+    let ratio = |shares| {
+        Interface::Drives(link, 4).mib_per_s(shares) / Interface::Drives(link, 1).mib_per_s(shares)
+    };
     let what = format!("4 x {link} : {link}");
     Ok(vec![compared_closely(figure, what, published(figure)?, ratio(shares(&figure.doc)))])
 }

@@ -70,7 +70,8 @@ impl Measured {
             for case in cases {
                 best = best.max(runner.value(case, self.metric)?);
             }
-            let place = cases.first().map(|case| case.place(runner.catalog(), self.metric)).transpose()?;
+            let place =
+                cases.first().map(|case| case.place(runner.catalog(), self.metric)).transpose()?;
             let compared = compared(figure, what.clone(), self.value, best);
             found.push(Reproduced { value: Some(self.value), place, ..compared });
         }
@@ -89,7 +90,9 @@ fn cases(figure: &Figure, head: &str, settings: &str) -> Result<Vec<Case>> {
     for profile in figure.profile.split('|') {
         let profile = profile.to_lowercase().replace(' ', "-");
         for depth in &depths {
-            cases.push(Case::parse(&format!("{head} / {profile} / {method} / {settings} @ {depth}"))?);
+            cases.push(Case::parse(&format!(
+                "{head} / {profile} / {method} / {settings} @ {depth}"
+            ))?);
         }
     }
     Ok(cases)
@@ -105,12 +108,14 @@ fn settings(catalog: &Catalog, figure: &Figure, controller: &str, single: bool) 
     let off = figure.settings.contains("disk cache disabled")
         || (figure.doc == "fujitsu2016" && sas_disk && !single);
     let mut words = vec![if off { "off" } else { "on" }.to_owned()];
-    if let Some(cache) = catalog.controller(controller).ok().and_then(|controller| controller.cache.as_ref())
+    if let Some(cache) =
+        catalog.controller(controller).ok().and_then(|controller| controller.cache.as_ref())
     {
         let has_fast_path = cache.presets.iter().any(|preset| preset == "fast-path");
-        let named = figure.settings.contains("Fast Path optimum") || figure.setting("fastpath") == Some("on");
-        let without =
-            figure.setting("read_mode") == Some("No read-ahead") || figure.setting("fastpath") == Some("off");
+        let named = figure.settings.contains("Fast Path optimum")
+            || figure.setting("fastpath") == Some("on");
+        let without = figure.setting("read_mode") == Some("No read-ahead")
+            || figure.setting("fastpath") == Some("off");
         if named && has_fast_path {
             words.push("fast-path".to_owned());
         } else if without {

@@ -63,7 +63,8 @@ use std::time::Duration;
 use storagebench::Ladder;
 
 /// The runtime of a point, with and without a spindle: errors of at most about a percent.
-pub(crate) const RUNTIMES: (Duration, Duration) = (Duration::from_secs(12), Duration::from_millis(300));
+pub(crate) const RUNTIMES: (Duration, Duration) =
+    (Duration::from_secs(12), Duration::from_millis(300));
 
 /// The tolerance of a bound.
 const SLACK: f64 = 0.03;
@@ -167,7 +168,9 @@ impl Published {
             None => Measured::of(catalog, figure).map(Coverage::Measured),
         };
         by_rule.unwrap_or_else(|why| {
-            Coverage::Missing(self.uncovered.get(&figure.id).cloned().unwrap_or_else(|| why.to_string()))
+            Coverage::Missing(
+                self.uncovered.get(&figure.id).cloned().unwrap_or_else(|| why.to_string()),
+            )
         })
     }
 
@@ -204,8 +207,8 @@ impl Published {
 pub struct Watch<'a> {
     /// Receives the begin and the end of each figure.
     pub progress: OnProgress<'a>,
-    /// Receives the comparisons of each figure, in the order of the figures, as soon as they and all
-    /// earlier ones are known.
+    /// Receives the comparisons of each figure, in the order of the figures, as soon as they and
+    /// all earlier ones are known.
     pub compared: &'a (dyn Fn(&[Reproduced]) + Sync),
     /// Ends the comparison soon after it is set, with the figures so far.
     pub cancel: Arc<AtomicBool>,
@@ -306,7 +309,8 @@ fn is_used(catalog: &Catalog, id: &str) -> bool {
     let drives = catalog.drives.iter().flat_map(|drive| &drive.values);
     let controllers = catalog.controllers.iter().flat_map(|controller| &controller.values);
     drives.chain(controllers).any(|value| {
-        value.source.starts_with("calibrated") && value.source.split([' ', ',', ':']).any(|word| word == id)
+        value.source.starts_with("calibrated")
+            && value.source.split([' ', ',', ':']).any(|word| word == id)
     })
 }
 
@@ -363,8 +367,9 @@ fn stated(runner: &Runner<'_>, figure: &Figure, said: &[&Statement]) -> Result<V
             }
             Expected::Between(bounds) => within(statement.term.name(), *bounds, value),
             Expected::Figure => {
-                let number =
-                    figure.number().ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
+                let number = figure
+                    .number()
+                    .ok_or_else(|| Error::failed(format!("{} is no number", figure.id)))?;
                 let compared = compared(figure, statement.term.name(), number, value);
                 let place = statement.term.place(runner, statement.metric)?;
                 Reproduced { value: Some(number), place, ..compared }

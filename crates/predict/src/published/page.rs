@@ -28,7 +28,8 @@ impl Report {
             if let (Some(place), Some(_)) = (&figure.place, figure.value) {
                 let document = documents.get(figure.id.as_str()).copied().unwrap_or("");
                 let charts = by_document.entry(document).or_default();
-                let chart = charts.entry((place.drives.as_str(), place.level.as_str())).or_default();
+                let chart =
+                    charts.entry((place.drives.as_str(), place.level.as_str())).or_default();
                 chart.entry(&place.load).or_default().push(figure);
             }
         }
@@ -50,7 +51,8 @@ fn head(page: &mut String, report: &Report) {
         page,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Published and predicted</title>\n<style>\n{STYLE}</style>\n<main>\n<h1>Published and predicted</h1>\n\
+         <title>Published and predicted</title>\n<style>\n{STYLE}</style>\n<main>\n\
+         <h1>Published and predicted</h1>\n\
          <p class=\"lead\">{}</p>\n\
          <ul class=\"legend\"><li><span class=\"swatch published\"></span>published</li>\
          <li><span class=\"swatch predicted\"></span>predicted (not used in a fit); the line \
@@ -86,7 +88,8 @@ fn lead(summary: &Summary) -> String {
 fn chart(page: &mut String, title: &str, loads: &Loads<'_>) {
     let _ = writeln!(page, "<section class=\"chart\"><h3>{}</h3>", escape(title));
     for (load, figures) in loads {
-        let unit = figures.first().and_then(|figure| figure.place.as_ref()).map_or("", |place| place.unit);
+        let unit =
+            figures.first().and_then(|figure| figure.place.as_ref()).map_or("", |place| place.unit);
         let _ = writeln!(page, "<h4>{}, {unit}</h4>", escape(load));
         // The bars of a load share one scale, with space for the expected errors.
         let most = |figure: &&Reproduced| {
@@ -117,7 +120,13 @@ fn pair(page: &mut String, figure: &Reproduced, top: f64) {
         (None, true) => String::new(),
         (None, false) => " <span class=\"wrong\">out of bounds</span>".to_owned(),
     };
-    let _ = writeln!(page, "<p class=\"who\">{} ({}){error}</p>", escape(controller), escape(&figure.id));
+    let _ = writeln!(
+        page,
+        "<p class=\"who\">{} \
+        ({}){error}</p>",
+        escape(controller),
+        escape(&figure.id)
+    );
     let class = if figure.calibrated { "fitted" } else { "predicted" };
     let share = |value: f64| (value / top * 100.0).clamp(0.0, 100.0);
     let line = figure.expected_percent.map_or_else(String::new, |percent| {
@@ -131,7 +140,8 @@ fn pair(page: &mut String, figure: &Reproduced, top: f64) {
     ] {
         let _ = writeln!(
             page,
-            "<div class=\"row {class}\"><div class=\"bar\" role=\"img\" aria-label=\"{name} {0}\"><i style=\"width:{1:.1}%\"></i>\
+            "<div class=\"row {class}\"><div class=\"bar\" role=\"img\" \
+             aria-label=\"{name} {0}\"><i style=\"width:{1:.1}%\"></i>\
              {line}</div><span>{0}</span></div>",
             escape(&shown),
             share(value),
@@ -145,7 +155,8 @@ fn statements(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "<h2>Statements</h2>\n<div class=\"scroll\"><table>\n<tr><th>figure</th><th>published</th><th>predicted</th>\
+        "<h2>Statements</h2>\n<div class=\"scroll\"><table>\n\
+         <tr><th>figure</th><th>published</th><th>predicted</th>\
          <th></th><th>what</th><th>statement, and why it is not right</th></tr>\n",
     );
     for figure in bounds {
@@ -157,7 +168,8 @@ fn statements(page: &mut String, report: &Report) {
         let right = if figure.right { "" } else { "<span class=\"wrong\">wrong</span>" };
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{right}</td><td class=\"words\">{}</td><td class=\"words\">{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{right}</td><td class=\"words\">{}</td><td \
+                class=\"words\">{}</td></tr>",
             escape(&figure.id),
             escape(&figure.published),
             figure.predicted,
@@ -177,16 +189,36 @@ mod tests {
     fn a_page_has_what_is_published_beside_what_is_predicted() {
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == "f16-152").unwrap();
-        let case = Case::parse("CP400i / 8xSAS-12G-HDD / raid5 / restore / fujitsu2016 / off @ max").unwrap();
+        let case = Case::parse(
+            "CP400i / 8xSAS-12G-HDD / raid5 / restore / fujitsu2016 / off @ \
+            max",
+        )
+        .unwrap();
         let place = case.place(models::Catalog::builtin(), Metric::Throughput).unwrap();
         let found = compared(figure, "a < b".to_owned(), 1659.0, 2000.0);
-        let free =
-            Reproduced { place: Some(place), value: Some(1659.0), expected_percent: Some(10.0), ..found };
-        let bound =
-            Reproduced { right: false, place: None, value: None, error_percent: None, ..free.clone() };
-        let page = Report { reproduced: vec![free, bound], missing: Vec::new(), not_compared: 0 }.page(&all);
-        assert!(page.contains("<h2>fujitsu2016</h2>") && page.contains("8xSAS-12G-HDD, raid5"), "{page}");
-        assert!(page.contains("style=\"width:74.7%\"") && page.contains("style=\"width:90.0%\""), "{page}");
+        let free = Reproduced {
+            place: Some(place),
+            value: Some(1659.0),
+            expected_percent: Some(10.0),
+            ..found
+        };
+        let bound = Reproduced {
+            right: false,
+            place: None,
+            value: None,
+            error_percent: None,
+            ..free.clone()
+        };
+        let page = Report { reproduced: vec![free, bound], missing: Vec::new(), not_compared: 0 }
+            .page(&all);
+        assert!(
+            page.contains("<h2>fujitsu2016</h2>") && page.contains("8xSAS-12G-HDD, raid5"),
+            "{page}"
+        );
+        assert!(
+            page.contains("style=\"width:74.7%\"") && page.contains("style=\"width:90.0%\""),
+            "{page}"
+        );
         assert!(page.contains("left:81.8%;width:18.2%") && page.contains("+20.6 %"), "{page}");
         assert!(
             page.contains("at most 20.6 % off, nine of ten 20.6 %")

@@ -135,7 +135,8 @@ fn statement(written: &Written) -> Result<Statement> {
         (Some(against), Some(bounds), None) => Expected::Ratio(Term::parse(against)?, bounds),
         _ => return Err(wrong("expected `against` with `ratio`, or `between`, or neither")),
     };
-    let links = matches!(term, Term::Link(_)) || matches!(expected, Expected::Ratio(Term::Link(_), _));
+    let links =
+        matches!(term, Term::Link(_)) || matches!(expected, Expected::Ratio(Term::Link(_), _));
     let metric = match written.metric.as_str() {
         "" if links => Metric::Throughput,
         "" | "iops" => Metric::Iops,
@@ -179,7 +180,8 @@ mod tests {
 
     #[test]
     fn names_stand_for_each_of_their_values() {
-        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        let values =
+            |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         let written = Written {
             id: String::new(),
             case: "{a} {b}".to_owned(),

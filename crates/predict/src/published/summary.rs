@@ -19,14 +19,20 @@ pub struct Errors {
 
 impl Errors {
     fn of<'a>(figures: impl Iterator<Item = &'a Reproduced>) -> Errors {
-        let mut errors: Vec<f64> = figures.filter_map(|figure| figure.error_percent).map(f64::abs).collect();
+        let mut errors: Vec<f64> =
+            figures.filter_map(|figure| figure.error_percent).map(f64::abs).collect();
         errors.sort_by(f64::total_cmp);
         // The smallest error that this percentage of values does not exceed.
         let quantile = |percent: usize| {
             let place = (errors.len() * percent).div_ceil(100).saturating_sub(1);
             errors.get(place).copied().unwrap_or(0.0)
         };
-        Errors { values: errors.len(), median: quantile(50), ninth: quantile(90), worst: quantile(100) }
+        Errors {
+            values: errors.len(),
+            median: quantile(50),
+            ninth: quantile(90),
+            worst: quantile(100),
+        }
     }
 }
 
@@ -76,11 +82,13 @@ impl Report {
     /// Summarises the report.
     pub fn summary(&self) -> Summary {
         let run = |calibrated: bool| {
-            let wanted =
-                move |figure: &&Reproduced| figure.place.is_some() && figure.calibrated == calibrated;
+            let wanted = move |figure: &&Reproduced| {
+                figure.place.is_some() && figure.calibrated == calibrated
+            };
             Errors::of(self.reproduced.iter().filter(wanted))
         };
-        let within = |figure: &Reproduced| Some(figure.error_percent?.abs() <= figure.expected_percent?);
+        let within =
+            |figure: &Reproduced| Some(figure.error_percent?.abs() <= figure.expected_percent?);
         let bounds = || self.reproduced.iter().filter(|figure| figure.error_percent.is_none());
         let mut statements: BTreeMap<&str, bool> = BTreeMap::new();
         for figure in bounds() {
@@ -121,7 +129,10 @@ mod tests {
             Reproduced { calibrated: true, ..figure(1.0, None, true) },
         ];
         let summary = Report { reproduced, missing: Vec::new(), not_compared: 0 }.summary();
-        assert_eq!((summary.held_out.values, summary.held_out.median, summary.held_out.worst), (2, 4.0, 6.0));
+        assert_eq!(
+            (summary.held_out.values, summary.held_out.median, summary.held_out.worst),
+            (2, 4.0, 6.0)
+        );
         assert_eq!((summary.fitted.values, summary.reckoned.values), (1, 1));
         assert_eq!(summary.covered, Share { kept: 1, all: 2 });
         assert!((summary.covered.percent() - 50.0).abs() < 1e-9);

@@ -14,7 +14,8 @@ fn every_drive_by_itself_is_within_four_percent_of_what_is_published() {
     let mut seen = 0;
     let mut wrong = Vec::new();
     for figure in figures().unwrap() {
-        let single = figure.controller.is_empty() && figure.drive_count == "1" && figure.kind == "exact";
+        let single =
+            figure.controller.is_empty() && figure.drive_count == "1" && figure.kind == "exact";
         if !single || figure.number().is_none() || !figure.settings.contains("model=") {
             continue;
         }
@@ -32,7 +33,8 @@ fn every_drive_by_itself_is_within_four_percent_of_what_is_published() {
 #[test]
 fn no_drive_has_more_than_eight_fitted_parameters() {
     for drive in &Catalog::builtin().drives {
-        let fitted = drive.values.iter().filter(|value| value.source.starts_with("calibrated")).count();
+        let fitted =
+            drive.values.iter().filter(|value| value.source.starts_with("calibrated")).count();
         assert!(fitted <= 8, "{}: {fitted}", drive.model);
     }
 }
@@ -41,9 +43,15 @@ fn no_drive_has_more_than_eight_fitted_parameters() {
 fn fitted_parameters_are_plausible_for_their_data_sheets() {
     for drive in &Catalog::builtin().drives {
         let DriveSpec { model, kind: DriveKind::Rotating(spec), .. } = drive else { continue };
-        assert!(spec.seek_min_us < spec.seek_avg_us && spec.seek_avg_us < spec.seek_max_us, "{model}");
+        assert!(
+            spec.seek_min_us < spec.seek_avg_us && spec.seek_avg_us < spec.seek_max_us,
+            "{model}"
+        );
         assert!(spec.inner_rate_kb_s < spec.outer_rate_kb_s, "{model}");
-        assert!(spec.seek_min_us * 4 < spec.seek_avg_us * 2, "{model}: a shortest seek of half the average");
+        assert!(
+            spec.seek_min_us * 4 < spec.seek_avg_us * 2,
+            "{model}: a shortest seek of half the average"
+        );
     }
 }
 
@@ -54,9 +62,13 @@ fn every_published_figure_is_covered_or_listed_with_what_is_missing() {
     for figure in figures().unwrap() {
         let listed = published.uncovered.contains_key(&figure.id);
         match published.coverage(catalog, &figure) {
-            Coverage::Missing(why) if !listed => wrong.push(format!("{} is neither: {why}", figure.id)),
+            Coverage::Missing(why) if !listed => {
+                wrong.push(format!("{} is neither: {why}", figure.id))
+            }
             Coverage::Missing(_) => {}
-            _ if listed => wrong.push(format!("{} is covered, and listed as if it were not", figure.id)),
+            _ if listed => {
+                wrong.push(format!("{} is covered, and listed as if it were not", figure.id))
+            }
             _ => {}
         }
     }
@@ -107,8 +119,8 @@ fn cacheless_controllers_are_as_published() {
     let runner = Runner::new(catalog, shorter).with_ladder("32,256".parse().unwrap());
     let mut wrong = Vec::new();
     for id in [
-        "f13-087", "f13-094", "f13-109", "f13-110", "f13-112", "f13-174", "f13-175", "f13-176", "f13-177",
-        "f13-017", "f13-095", "f16-166", "f16-169", "f16-216", "f16-217", "f16-218",
+        "f13-087", "f13-094", "f13-109", "f13-110", "f13-112", "f13-174", "f13-175", "f13-176",
+        "f13-177", "f13-017", "f13-095", "f16-166", "f16-169", "f16-216", "f16-217", "f16-218",
     ] {
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == id).unwrap();

@@ -35,10 +35,16 @@ pub(super) fn sign_in(request: &Request<'_>) -> Read {
             }
         }
         sent.all_good()?;
-        return Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])])));
+        return Err(Box::new(Response::error(
+            400,
+            &[Message::base("UnrecognizedRequestBody", &[])],
+        )));
     };
     sent.all_good()?;
-    change(Operation::OpenSession { name, password: Password::new(password) }, ResponseKind::Session)
+    change(
+        Operation::OpenSession { name, password: Password::new(password) },
+        ResponseKind::Session,
+    )
 }
 
 /// Adds an account.
@@ -68,7 +74,10 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     }
     sent.all_good()?;
     let (Some(name), Some(password), Some(role)) = (name, password, role) else {
-        return Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])])));
+        return Err(Box::new(Response::error(
+            400,
+            &[Message::base("UnrecognizedRequestBody", &[])],
+        )));
     };
     let uri = account_uri(&name);
     change(
@@ -109,5 +118,9 @@ pub(super) fn set(caller: &Caller, name: &str, request: &Request<'_>) -> Read {
     }
     let uri = account_uri(change.name.as_deref().unwrap_or(name));
     let asked = Operation::SetAccount { name: name.to_owned(), change, password };
-    Ok(Answer::Change(Box::new(Change { asked, then: ResponseKind::Show(uri), left_out: sent.wrong })))
+    Ok(Answer::Change(Box::new(Change {
+        asked,
+        then: ResponseKind::Show(uri),
+        left_out: sent.wrong,
+    })))
 }

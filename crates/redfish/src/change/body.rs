@@ -25,7 +25,8 @@ impl Properties {
     /// When it is not a JSON object.
     pub(super) fn read(request: &Request<'_>) -> Result<Properties, Box<Response>> {
         let refused = |key| Box::new(Response::error(400, &[Message::base(key, &[])]));
-        let value: Value = serde_json::from_slice(request.body).map_err(|_| refused("MalformedJSON"))?;
+        let value: Value =
+            serde_json::from_slice(request.body).map_err(|_| refused("MalformedJSON"))?;
         let Value::Object(mut left) = value else { return Err(refused("UnrecognizedRequestBody")) };
         if left.values().any(|value| depth(value) > DEEPEST) {
             return Err(refused("UnrecognizedRequestBody"));
@@ -40,7 +41,8 @@ impl Properties {
 
     /// Parses an optional body of an action or creation.
     pub(super) fn read_or_nothing(request: &Request<'_>) -> Result<Properties, Box<Response>> {
-        match request.body.iter().all(u8::is_ascii_whitespace) || request.body.trim_ascii() == b"{}" {
+        match request.body.iter().all(u8::is_ascii_whitespace) || request.body.trim_ascii() == b"{}"
+        {
             true => Ok(Properties { left: Map::new(), wrong: Vec::new(), used: 0, is_empty: true }),
             false => Properties::read(request),
         }
@@ -107,8 +109,11 @@ impl Properties {
     pub(super) fn rest(&mut self, readable: &[&str]) {
         let left = std::mem::take(&mut self.left);
         for name in left.keys() {
-            let key =
-                if readable.contains(&name.as_str()) { "PropertyNotWritable" } else { "PropertyUnknown" };
+            let key = if readable.contains(&name.as_str()) {
+                "PropertyNotWritable"
+            } else {
+                "PropertyUnknown"
+            };
             self.wrong.push((name.clone(), Message::base(key, &[name]).about(name)));
         }
     }
@@ -116,7 +121,8 @@ impl Properties {
     /// Reports a missing required property.
     pub(super) fn missing(&mut self, name: &str) {
         if !self.wrong.iter().any(|(wrong, _)| wrong == name) {
-            self.wrong.push((name.to_owned(), Message::base("PropertyMissing", &[name]).about(name)));
+            self.wrong
+                .push((name.to_owned(), Message::base("PropertyMissing", &[name]).about(name)));
         }
     }
 
@@ -141,7 +147,8 @@ impl Properties {
     }
 
     fn refused(&self) -> Box<Response> {
-        let messages: Vec<Message> = self.wrong.iter().map(|(_, message)| message.clone()).collect();
+        let messages: Vec<Message> =
+            self.wrong.iter().map(|(_, message)| message.clone()).collect();
         Box::new(Response::error(400, &messages))
     }
 }

@@ -41,8 +41,9 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
         _ => None,
     });
     // Dedicated spares are set at their volumes: a drive has no property for that.
-    let kind = sent
-        .word("HotspareType", |text| ["None", "Global", "Chassis"].into_iter().find(|known| *known == text));
+    let kind = sent.word("HotspareType", |text| {
+        ["None", "Global", "Chassis"].into_iter().find(|known| *known == text)
+    });
     sent.rest(READABLE);
     if mode.is_some() && matches!(kind, None | Some("None")) {
         let name = "HotspareReplacementMode";
@@ -65,5 +66,9 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
         _ => remove.into_iter().collect(),
     };
     let then = ResponseKind::Show(ids::drive_uri(&drive.name));
-    Ok(Answer::Change(Box::new(Change { asked: Operation::Commands(commands), then, left_out: sent.wrong })))
+    Ok(Answer::Change(Box::new(Change {
+        asked: Operation::Commands(commands),
+        then,
+        left_out: sent.wrong,
+    })))
 }

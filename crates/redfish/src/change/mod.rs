@@ -145,7 +145,10 @@ pub(crate) fn is_action(name: &str) -> bool {
 /// Parses the change that a request asks for.
 pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Read {
     if !request.query.is_empty() && request.query.split('&').any(|part| part.starts_with('$')) {
-        return Err(Box::new(Response::error(400, &[Message::base("QueryNotSupportedOnOperation", &[])])));
+        return Err(Box::new(Response::error(
+            400,
+            &[Message::base("QueryNotSupportedOnOperation", &[])],
+        )));
     }
     let segments = tree::segments(request.path).unwrap_or_default();
     match (request.method, segments.as_slice()) {
@@ -158,17 +161,18 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
             change(Operation::RemoveAccount((*name).to_owned()), ResponseKind::Nothing)
         }
         ("DELETE", ["SessionService", "Sessions", id]) => {
-            let is_own = world
-                .sessions
-                .iter()
-                .any(|session| session.id == *id && Some(&session.account) == caller.account.as_ref());
-            let action = if is_own { ::access::Action::OwnSession } else { ::access::Action::Sessions };
+            let is_own = world.sessions.iter().any(|session| {
+                session.id == *id && Some(&session.account) == caller.account.as_ref()
+            });
+            let action =
+                if is_own { ::access::Action::OwnSession } else { ::access::Action::Sessions };
             accounts::check(caller, action, request.path)?;
             change(Operation::CloseSession((*id).to_owned()), ResponseKind::Nothing)
         }
-        ("POST", ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"]) => {
-            subscriptions::add(caller, request)
-        }
+        (
+            "POST",
+            ["EventService", "Subscriptions"] | ["EventService", "Subscriptions", "Members"],
+        ) => subscriptions::add(caller, request),
         ("PATCH", ["EventService", "Subscriptions", id]) => subscriptions::set(caller, id, request),
         ("DELETE", ["EventService", "Subscriptions", id]) => {
             accounts::check(caller, ::access::Action::Subscriptions, request.path)?;
@@ -181,7 +185,9 @@ pub(crate) fn read(world: &World, caller: &Caller, request: &Request<'_>) -> Rea
         ("PATCH", ["Chassis", "host", "Drives", id]) => drives::set(world, id, request),
         (method, ["Systems", "host", "Storage", "softroc", rest @ ..]) => match (method, rest) {
             ("POST", ["Volumes"] | ["Volumes", "Members"]) => volumes::create(world, request),
-            ("POST", ["Volumes", id, "Actions", action]) => volumes::act(world, id, action, request),
+            ("POST", ["Volumes", id, "Actions", action]) => {
+                volumes::act(world, id, action, request)
+            }
             ("PATCH", ["Volumes", id]) => volumes::set(world, id, request),
             ("DELETE", ["Volumes", id]) => volumes::delete(world, id),
             _ => Err(missing(request.path)),
@@ -195,7 +201,12 @@ fn missing(path: &str) -> Box<Response> {
 }
 
 /// The response to a completed or failed change. `world`: the state after it.
-pub fn finished(world: &World, path: &str, change: &Change, done: Result<ChangeResult, Error>) -> Response {
+pub fn finished(
+    world: &World,
+    path: &str,
+    change: &Change,
+    done: Result<ChangeResult, Error>,
+) -> Response {
     let done = match done {
         Ok(done) => done,
         Err(refusal) => {
@@ -219,7 +230,9 @@ pub fn finished(world: &World, path: &str, change: &Change, done: Result<ChangeR
         (ResponseKind::Made(uri), done) => made(world, uri.as_deref(), &done),
         (ResponseKind::Task, ChangeResult::Replies(replies)) => accepted(&replies),
         (ResponseKind::Show(uri), _) => shown(world, uri, &change.left_out),
-        (ResponseKind::Nothing | ResponseKind::Task | ResponseKind::Session, _) => Response::nothing(204),
+        (ResponseKind::Nothing | ResponseKind::Task | ResponseKind::Session, _) => {
+            Response::nothing(204)
+        }
     }
 }
 
@@ -229,7 +242,8 @@ fn shown(world: &World, uri: &str, left_out: &[(String, Message)]) -> Response {
         body[format!("{property}@Message.ExtendedInfo")] = json!([message.json()]);
     }
     if !left_out.is_empty() {
-        body["@Message.ExtendedInfo"] = left_out.iter().map(|(_, message)| message.json()).collect();
+        body["@Message.ExtendedInfo"] =
+            left_out.iter().map(|(_, message)| message.json()).collect();
     }
     Response::resource(200, body)
 }
@@ -260,7 +274,9 @@ fn accepted(replies: &[Reply]) -> Response {
         _ => None,
     };
     match replies.iter().find_map(of) {
-        Some((body, monitor)) => Response::json(202, body).with("Location", monitor).with("Retry-After", "1"),
+        Some((body, monitor)) => {
+            Response::json(202, body).with("Location", monitor).with("Retry-After", "1")
+        }
         None => Response::nothing(204),
     }
 }

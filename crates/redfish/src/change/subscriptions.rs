@@ -10,8 +10,16 @@ use access::{Action, Caller};
 use serde_json::{Value, json};
 
 /// Read-only properties of subscriptions.
-const READABLE: &[&str] =
-    &["Id", "Name", "Destination", "Protocol", "SubscriptionType", "EventFormatType", "Status", "Actions"];
+const READABLE: &[&str] = &[
+    "Id",
+    "Name",
+    "Destination",
+    "Protocol",
+    "SubscriptionType",
+    "EventFormatType",
+    "Status",
+    "Actions",
+];
 
 /// A property with the same value for all subscriptions.
 fn always(sent: &mut Properties, name: &str, is: impl Fn(&Value) -> bool) {
@@ -38,7 +46,10 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
     let destination = sent.text("Destination");
     if destination.as_ref().is_some_and(|text| !is_address(text)) {
         let text = destination.clone().unwrap_or_default();
-        sent.refuse("Destination", Message::base("PropertyValueFormatError", &[&text, "Destination"]));
+        sent.refuse(
+            "Destination",
+            Message::base("PropertyValueFormatError", &[&text, "Destination"]),
+        );
     }
     let context = sent.text("Context").unwrap_or_default();
     let has_protocol = sent.word("Protocol", |text| (text == "Redfish").then_some(())).is_some();
@@ -65,7 +76,9 @@ pub(super) fn add(caller: &Caller, request: &Request<'_>) -> Read {
             Operation::Subscribe { destination, context, verify_certificate },
             ResponseKind::Made(None),
         ),
-        None => Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])]))),
+        None => {
+            Err(Box::new(Response::error(400, &[Message::base("UnrecognizedRequestBody", &[])])))
+        }
     }
 }
 

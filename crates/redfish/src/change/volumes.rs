@@ -6,8 +6,8 @@ use crate::answer::{Answer, Request, Response};
 use crate::message::Message;
 use crate::{World, ids, volume};
 use controller::{
-    AddSpare, Command, CreateVolume, ReadMode, SetPolicy, SpareKind, StartTask, Startable, VolumeInfo,
-    WriteHole, WriteMode,
+    AddSpare, Command, CreateVolume, ReadMode, SetPolicy, SpareKind, StartTask, Startable,
+    VolumeInfo, WriteHole, WriteMode,
 };
 use serde_json::Value;
 
@@ -101,7 +101,8 @@ fn free_name(world: &World) -> String {
 /// Creates a volume. It never overwrites data on the drives.
 pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
     let mut sent = Properties::read(request)?;
-    let raid_type = sent.word("RAIDType", |text| volume::level(text).map(|level| (level, text.to_owned())));
+    let raid_type =
+        sent.word("RAIDType", |text| volume::level(text).map(|level| (level, text.to_owned())));
     let names = [sent.text("Name"), sent.text("DisplayName")];
     let size_bytes = sent.number("CapacityBytes");
     let strip_bytes = sent.number("StripSizeBytes");
@@ -149,8 +150,8 @@ pub(super) fn create(world: &World, request: &Request<'_>) -> Read {
         ..CreateVolume::default()
     };
     if raid_type == "RAID1Triple" && create.drives.len() != 3 {
-        let message =
-            Message::own("RAID1Triple has three drives; give three in Links/Drives").about("Links/Drives");
+        let message = Message::own("RAID1Triple has three drives; give three in Links/Drives")
+            .about("Links/Drives");
         return Err(Box::new(Response::error(400, &[message])));
     }
     change(Operation::Commands(vec![Command::VolumeCreate(create)]), ResponseKind::Made(None))
@@ -181,7 +182,11 @@ pub(super) fn set(world: &World, id: &str, request: &Request<'_>) -> Read {
         commands.push(Command::VolumeSet { volume: found.uuid.clone(), name });
     }
     let then = ResponseKind::Show(ids::volume_uri(found));
-    Ok(Answer::Change(Box::new(Change { asked: Operation::Commands(commands), then, left_out: sent.wrong })))
+    Ok(Answer::Change(Box::new(Change {
+        asked: Operation::Commands(commands),
+        then,
+        left_out: sent.wrong,
+    })))
 }
 
 /// Adds and removes dedicated spares until they match the links.
@@ -204,7 +209,9 @@ fn spares(
     let have: Vec<&String> = world
         .spares
         .iter()
-        .filter(|spare| spare.kind == SpareKind::Dedicated && spare.dedicated_to.contains(&volume.name))
+        .filter(|spare| {
+            spare.kind == SpareKind::Dedicated && spare.dedicated_to.contains(&volume.name)
+        })
         .map(|spare| &spare.drive)
         .collect();
     for drive in &have {
@@ -214,7 +221,8 @@ fn spares(
     }
     for drive in wanted.iter().filter(|drive| !have.contains(drive)) {
         let volumes = vec![volume.name.clone()];
-        let add = AddSpare { drive: drive.clone(), volumes, revertible: true, ..AddSpare::default() };
+        let add =
+            AddSpare { drive: drive.clone(), volumes, revertible: true, ..AddSpare::default() };
         commands.push(Command::SpareAdd(add));
     }
 }
@@ -240,8 +248,9 @@ pub(super) fn act(world: &World, id: &str, action: &str, request: &Request<'_>) 
     let found = ids::volume(world, id).ok_or_else(|| missing(request.path))?;
     let mut sent = Properties::read_or_nothing(request)?;
     let volume = found.uuid.clone();
-    let task =
-        |what| Command::TaskStart(StartTask { what, volume: Some(volume.clone()), ..StartTask::default() });
+    let task = |what| {
+        Command::TaskStart(StartTask { what, volume: Some(volume.clone()), ..StartTask::default() })
+    };
     let (command, then) = match action {
         "Volume.Initialize" => {
             let kind = sent.word("InitializeType", |text| match text {
@@ -253,8 +262,11 @@ pub(super) fn act(world: &World, id: &str, action: &str, request: &Request<'_>) 
         }
         "Volume.CheckConsistency" => (task(Startable::Check), ResponseKind::Task),
         _ => {
-            let start =
-                Command::VolumeStart { volume: volume.clone(), accept_stale_parity: true, degraded: true };
+            let start = Command::VolumeStart {
+                volume: volume.clone(),
+                accept_stale_parity: true,
+                degraded: true,
+            };
             (start, ResponseKind::Nothing)
         }
     };

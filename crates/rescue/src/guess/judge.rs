@@ -3,7 +3,9 @@
 use super::order::{Weights, place};
 use super::probes::Anchor;
 use super::sample::{BLOCK, Cell, Reader, Window};
-use super::{Candidate, Guess, LEAST, LISTED, MET, Sampled, Sureness, TIED, UNMET, continuity_points};
+use super::{
+    Candidate, Guess, LEAST, LISTED, MET, Sampled, Sureness, TIED, UNMET, continuity_points,
+};
 use layout::{CopyIndex, DataIndex, ParityIndex};
 use parity::Source;
 use std::collections::BTreeMap;
@@ -45,10 +47,13 @@ pub(super) async fn judge_order(sampled: &Sampled, candidate: &mut Candidate) ->
         return false;
     }
     let (continuity, deviations) = continuity(windows, candidate);
-    candidate.points += continuity_points(continuity) + (deviations - CHANCE).clamp(0.0, MOST_DEVIATIONS);
+    candidate.points +=
+        continuity_points(continuity) + (deviations - CHANCE).clamp(0.0, MOST_DEVIATIONS);
     if continuity > 0.1 {
         let percent = (100.0 * continuity).round();
-        candidate.evidence.push(format!("data continue across strips ({percent} % of the maximum)"));
+        candidate
+            .evidence
+            .push(format!("data continue across strips ({percent} % of the maximum)"));
     }
     if candidate.order.iter().any(Option::is_none) {
         candidate.points += MISSING;
@@ -72,7 +77,8 @@ async fn computes(reader: &Reader, candidate: &mut Candidate) -> bool {
     for number in 0..rows.min(Q_ROWS) {
         // Spread over the drives, with neighbouring rows, so that every rotation of the layout
         // occurs.
-        let row = if rows <= Q_ROWS { number } else { rows / (Q_ROWS / 8) * (number / 8) + number % 8 };
+        let row =
+            if rows <= Q_ROWS { number } else { rows / (Q_ROWS / 8) * (number / 8) + number % 8 };
         match computes_row(reader, candidate, row).await {
             Some(true) => right += 1,
             Some(false) => wrong += 1,
@@ -95,7 +101,10 @@ async fn computes_row(reader: &Reader, candidate: &Candidate, row: u64) -> Optio
     for index in (0..geometry.data_strips()).map(DataIndex) {
         let cell = map.data_cell(index, CopyIndex(0));
         let drive = candidate.order.get(cell.drive.as_usize()).copied().flatten()?;
-        data.push((map.q_exponent(index), reader.block(drive, candidate.start.0 + cell.offset.0).await?));
+        data.push((
+            map.q_exponent(index),
+            reader.block(drive, candidate.start.0 + cell.offset.0).await?,
+        ));
     }
     let mut parity = Vec::new();
     for index in [ParityIndex(0), ParityIndex(1)] {
@@ -106,7 +115,8 @@ async fn computes_row(reader: &Reader, candidate: &Candidate, row: u64) -> Optio
     if data.iter().all(|(_, block)| block.iter().all(|byte| *byte == 0)) {
         return None;
     }
-    let sources: Vec<Source> = data.iter().map(|(exponent, block)| Source::new(*exponent, block)).collect();
+    let sources: Vec<Source> =
+        data.iter().map(|(exponent, block)| Source::new(*exponent, block)).collect();
     let (mut p, mut q) = (vec![0; BLOCK as usize], vec![0; BLOCK as usize]);
     parity::generate_pq(&mut p, &mut q, &sources).ok()?;
     Some(p == parity[0] && q == parity[1])
@@ -124,7 +134,11 @@ fn continuity(windows: &[Window], candidate: &Candidate) -> (f64, f64) {
         // The first readable copy of a mirror.
         _ => {
             let width = geometry.drives_per_span().as_usize().max(1);
-            candidate.order.chunks(width).map(|span| span.iter().copied().flatten().next()).collect()
+            candidate
+                .order
+                .chunks(width)
+                .map(|span| span.iter().copied().flatten().next())
+                .collect()
         }
     };
     let striped = match geometry.spans() {
@@ -180,7 +194,11 @@ fn before(windows: &[Window], start: u64) -> Option<Before> {
 }
 
 /// Checks the places where a file system's structures must be.
-async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candidate: &mut Candidate) {
+async fn probe(
+    reader: &Reader,
+    anchors: &BTreeMap<(u64, usize), Anchor>,
+    candidate: &mut Candidate,
+) {
     let start = candidate.start.0;
     let geometry = candidate.geometry;
     let mut told: Vec<(&'static str, usize, usize)> = Vec::new();
@@ -188,8 +206,8 @@ async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candid
     for ((_, drive), anchor) in anchors.range((start, 0)..=(start, usize::MAX)) {
         // Parity and copies may hold the same anchor: only the drive with the first strip counts.
         let Some((slot, at)) = place(&geometry, start, anchor.back) else { continue };
-        let is_first =
-            candidate.order.get(slot).copied().flatten() == Some(*drive) && at == start + anchor.back;
+        let is_first = candidate.order.get(slot).copied().flatten() == Some(*drive)
+            && at == start + anchor.back;
         if !is_first || seen.contains(&anchor) {
             continue;
         }
@@ -216,11 +234,14 @@ async fn probe(reader: &Reader, anchors: &BTreeMap<(u64, usize), Anchor>, candid
 pub(super) fn rank(guess: &mut Guess) {
     let candidates = &mut guess.candidates;
     candidates.sort_by(|a, b| b.points.total_cmp(&a.points));
-    candidates.dedup_by(|a, b| a.order == b.order && a.start == b.start && a.geometry == b.geometry);
+    candidates
+        .dedup_by(|a, b| a.order == b.order && a.start == b.start && a.geometry == b.geometry);
     candidates.truncate(LISTED);
     let has_parity_alone = |candidate: &Candidate| candidate.geometry.data_strips() == 1;
     if candidates.first().is_some_and(|best| best.points < LEAST && !has_parity_alone(best)) {
-        guess.findings.push("nothing tells orders, strips or layouts apart: all drives look alike".into());
+        guess
+            .findings
+            .push("nothing tells orders, strips or layouts apart: all drives look alike".into());
     }
     for index in 0..candidates.len() {
         let next = candidates.get(index + 1).map_or(0.0, |next| next.points.max(0.0));
@@ -239,7 +260,8 @@ pub(super) fn rank(guess: &mut Guess) {
             candidates[index].sureness = Sureness::Tied;
         }
     }
-    let tied = candidates.windows(2).take_while(|pair| pair[0].points - pair[1].points < TIED).count();
+    let tied =
+        candidates.windows(2).take_while(|pair| pair[0].points - pair[1].points < TIED).count();
     if tied > 0 {
         guess.findings.push(format!("candidates 1 to {} cannot be told apart", tied + 1));
     }

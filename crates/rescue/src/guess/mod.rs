@@ -2,8 +2,10 @@
 //! start of data.
 //!
 //! ```text
-//! windows of all drives ─► redundancy ─► families ─► for each layout, strip, start: weights ─► orders ─► the best,
-//!   (sample.rs)            (redundancy.rs)                    (order.rs, probes.rs)                          probed, ranked
+//! windows of all drives ─► redundancy ─► families
+//!   (sample.rs)            (redundancy.rs)
+//!   ─► for each layout, strip, start: weights ─► orders ─► the best, probed, ranked
+//!                             (order.rs, probes.rs)
 //! ```
 //!
 //! # Evidence
@@ -156,7 +158,9 @@ impl Sampled {
         let mut anchors: BTreeMap<(u64, usize), Anchor> = BTreeMap::new();
         let windows = reader
             .windows(|drive, at, block| {
-                if let Some(anchor) = anchor(block).filter(|anchor| at >= anchor.back && anchors.len() < 64) {
+                if let Some(anchor) =
+                    anchor(block).filter(|anchor| at >= anchor.back && anchors.len() < 64)
+                {
                     anchors.insert((at - anchor.back, drive), anchor);
                 }
             })
@@ -200,21 +204,26 @@ pub async fn guess(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Guess,
 
 /// Whether there are data at this start; a start within zeros is none.
 fn begins(windows: &[Window], start: u64) -> bool {
-    let Some(window) = windows
-        .iter()
-        .find(|window| window.start <= start && start < window.start + window.blocks() as u64 * BLOCK)
-    else {
+    let Some(window) = windows.iter().find(|window| {
+        window.start <= start && start < window.start + window.blocks() as u64 * BLOCK
+    }) else {
         return true;
     };
     let from = ((start - window.start) / BLOCK) as usize;
     let blocks = from..(from + 256).min(window.blocks());
-    let is_told =
-        |own: &Vec<Option<sample::Cell>>| own[blocks.clone()].iter().flatten().any(|cell| cell.hash != 0);
+    let is_told = |own: &Vec<Option<sample::Cell>>| {
+        own[blocks.clone()].iter().flatten().any(|cell| cell.hash != 0)
+    };
     window.cells.iter().any(is_told)
 }
 
 /// A family of this many groups of equal drives, perhaps with one missing.
-fn family(level: Level, parity: Option<ParityArrangement>, groups: &[Vec<usize>], missing: usize) -> Family {
+fn family(
+    level: Level,
+    parity: Option<ParityArrangement>,
+    groups: &[Vec<usize>],
+    missing: usize,
+) -> Family {
     Family {
         shape: Shape { parity, ..Shape::new(level, DriveCount((groups.len() + missing) as u16)) },
         groups: groups.to_vec(),
@@ -277,7 +286,8 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
         findings.push(format!(
             "all drives but {outsider} XOR to zero: it is no member, or holds Q for all the others"
         ));
-        let groups: Vec<Vec<usize>> = single.into_iter().filter(|group| group[0] != outsider).collect();
+        let groups: Vec<Vec<usize>> =
+            single.into_iter().filter(|group| group[0] != outsider).collect();
         return rotating(Level::Raid5, &groups, 0);
     }
     if found.is_single_parity() {
@@ -302,18 +312,25 @@ fn families(windows: &[Window], drives: usize, findings: &mut Vec<String>) -> Ve
     let mut families = vec![family(Level::Raid0, None, &single, 0)];
     families.extend(rotating(Level::Raid5, &single, 1));
     // If one drive held all parity and is missing, the rest is RAID 0.
-    let is_told_apart = |family: &Family| family.shape.level != Level::Raid5 || family.shape.drives.0 > 2;
+    let is_told_apart =
+        |family: &Family| family.shape.level != Level::Raid5 || family.shape.drives.0 > 2;
     families.retain(is_told_apart);
     families
 }
 
 fn groups_text(groups: &[Vec<usize>]) -> String {
-    let group = |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" = ");
+    let group =
+        |group: &Vec<usize>| group.iter().map(usize::to_string).collect::<Vec<_>>().join(" = ");
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
 /// The best orders of a family for this start and strip, each with its points so far.
-async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32) -> Vec<(f64, Candidate)> {
+async fn orders(
+    sampled: &Sampled,
+    family: &Family,
+    start: u64,
+    strip_shift: u32,
+) -> Vec<(f64, Candidate)> {
     let Sampled { reader, windows, anchors } = sampled;
     let Ok(strip) = StripSize::new(ByteCount(1 << strip_shift)) else { return Vec::new() };
     let has_strip = !matches!(family.shape.level, Level::Raid1);
@@ -357,8 +374,8 @@ async fn orders(sampled: &Sampled, family: &Family, start: u64, strip_shift: u32
         let order: Vec<Option<usize>> =
             order.drives.iter().map(|index| chosen.get(*index).copied()).collect();
         // Without the drive that holds all parity, the array is RAID 0, a candidate of its own.
-        let is_raid0 =
-            family.shape.parity == Some(ParityArrangement::ParityLast) && order.last() == Some(&None);
+        let is_raid0 = family.shape.parity == Some(ParityArrangement::ParityLast)
+            && order.last() == Some(&None);
         (!is_raid0).then_some(())?;
         Some((points, mirrored(family, geometry, order, start)?))
     };
@@ -394,14 +411,21 @@ fn candidate(geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Candi
 
 /// The candidate for an order of groups. In striped mirrors each group is a span, with a missing
 /// half added.
-fn mirrored(family: &Family, geometry: Geometry, order: Vec<Option<usize>>, start: u64) -> Option<Candidate> {
+fn mirrored(
+    family: &Family,
+    geometry: Geometry,
+    order: Vec<Option<usize>>,
+    start: u64,
+) -> Option<Candidate> {
     let most = family.groups.iter().map(Vec::len).max().unwrap_or(1);
     if most == 1 {
         return Some(candidate(geometry, order, start));
     }
     let spans = family.groups.len();
-    let shape =
-        Shape { spans: Some(spans as u16), ..Shape::new(Level::Raid10, DriveCount((spans * most) as u16)) };
+    let shape = Shape {
+        spans: Some(spans as u16),
+        ..Shape::new(Level::Raid10, DriveCount((spans * most) as u16))
+    };
     let geometry = shape.geometry(geometry.strip(), geometry.member_size()).ok()?;
     let group = |first: &Option<usize>| {
         let group = first.and_then(|first| family.groups.iter().find(|group| group[0] == first));

@@ -57,7 +57,8 @@ fn alike(tail: &[u8; EDGE], head: &[u8; EDGE]) -> f64 {
     if is_constant(tail) || is_constant(head) {
         return 0.0;
     }
-    let equal = tail.iter().zip(head).filter(|(a, b)| a == b && **a != 0).count() as f64 / EDGE as f64;
+    let equal =
+        tail.iter().zip(head).filter(|(a, b)| a == b && **a != 0).count() as f64 / EDGE as f64;
     // Text continues as text, though letters differ.
     match (is_text(tail), is_text(head)) {
         (true, true) => equal.max(TEXT),
@@ -157,7 +158,13 @@ impl Weights {
 
     /// Examines the rows of a layout in the windows: data begin at `start` on each drive. `cells`
     /// gives the blocks of all drives, including a missing one.
-    pub(super) fn look(&mut self, windows: &[Window], geometry: &Geometry, start: u64, has_q: bool) {
+    pub(super) fn look(
+        &mut self,
+        windows: &[Window],
+        geometry: &Geometry,
+        start: u64,
+        has_q: bool,
+    ) {
         let strip = geometry.strip().bytes().0;
         let per_window = (ROWS / windows.len().max(1)).max(4);
         for window in windows {
@@ -173,7 +180,8 @@ impl Weights {
                 }
                 let last = column(window, at + strip / super::sample::BLOCK - 1, self.drives);
                 let next = column(window, at + strip / super::sample::BLOCK, self.drives);
-                seen += usize::from(self.row(geometry, row, &heads, last.as_deref(), next.as_deref()));
+                seen +=
+                    usize::from(self.row(geometry, row, &heads, last.as_deref(), next.as_deref()));
                 if has_q {
                     self.q(window, geometry, row, at as usize);
                 }
@@ -210,11 +218,13 @@ impl Weights {
     /// The drive without which the others XOR to zero belongs in the slot of Q.
     fn q(&mut self, window: &Window, geometry: &Geometry, row: u64, block: usize) {
         let Some(q) = geometry.parity_cell(StripeIndex(row), ParityIndex(1)) else { return };
-        let Some(xor) = window.xor.get(block).and_then(Option::as_ref).filter(|xor| xor.hash != 0) else {
+        let Some(xor) = window.xor.get(block).and_then(Option::as_ref).filter(|xor| xor.hash != 0)
+        else {
             return;
         };
-        let holds =
-            |drive: &usize| window.cells[*drive][block].as_ref().is_some_and(|cell| cell.hash == xor.hash);
+        let holds = |drive: &usize| {
+            window.cells[*drive][block].as_ref().is_some_and(|cell| cell.hash == xor.hash)
+        };
         let holders: Vec<usize> = (0..window.cells.len()).filter(holds).collect();
         if let [holder] = holders[..] {
             self.add(q.drive.as_usize(), holder, Q_POINTS);
@@ -231,7 +241,8 @@ impl Weights {
                 let is_free = |drive: &usize| !order.contains(drive) && self.may_have(slot, *drive);
                 for drive in (0..self.drives).filter(is_free) {
                     let with = order.iter().enumerate().map(|(other, had)| {
-                        self.of_pair(other, slot, *had, drive) + self.of_pair(slot, other, drive, *had)
+                        self.of_pair(other, slot, *had, drive)
+                            + self.of_pair(slot, other, drive, *had)
                     });
                     let more = self.alone[slot * self.drives + drive] + scale * with.sum::<f64>();
                     next.push(([order.as_slice(), &[drive]].concat(), points + more));
@@ -243,8 +254,11 @@ impl Weights {
         }
         carried.truncate(most);
         let order = |(drives, _): (Vec<usize>, f64)| {
-            let alone =
-                drives.iter().enumerate().map(|(slot, drive)| self.alone[slot * self.drives + drive]).sum();
+            let alone = drives
+                .iter()
+                .enumerate()
+                .map(|(slot, drive)| self.alone[slot * self.drives + drive])
+                .sum();
             Order { alone, continuity: self.continuity(&drives), drives }
         };
         carried.into_iter().map(order).collect()
@@ -293,7 +307,8 @@ pub(super) fn place(geometry: &Geometry, start: u64, at: u64) -> Option<(usize, 
 /// One block of all drives; the missing drive is last, if the layout has one more than were read.
 fn column(window: &Window, block: u64, drives: usize) -> Option<Vec<Option<&Cell>>> {
     let block = usize::try_from(block).ok().filter(|block| *block < window.blocks())?;
-    let mut column: Vec<Option<&Cell>> = window.cells.iter().map(|own| own[block].as_ref()).collect();
+    let mut column: Vec<Option<&Cell>> =
+        window.cells.iter().map(|own| own[block].as_ref()).collect();
     if column.len() < drives {
         column.push(window.xor[block].as_ref());
     }

@@ -7,7 +7,9 @@
 
 use super::judge::{judge_order, rank};
 use super::redundancy::{Redundancy, redundancy};
-use super::{Candidate, Family, Guess, Sampled, Sureness, candidate, family, family_of_mirrors, orders};
+use super::{
+    Candidate, Family, Guess, Sampled, Sureness, candidate, family, family_of_mirrors, orders,
+};
 use crate::scan::{Scan, ScannedVolume};
 use drives::Window;
 use layout::{Geometry, Level};
@@ -27,14 +29,17 @@ const CLOSE: usize = 24;
 /// # Errors
 /// A sentence, when a guess is impossible with any content of the drives.
 pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
-    let has_unplaced = |volume: &&ScannedVolume| volume.found.others.iter().any(|one| one.what == UNPLACED);
+    let has_unplaced =
+        |volume: &&ScannedVolume| volume.found.others.iter().any(|one| one.what == UNPLACED);
     let volumes: Vec<&FoundVolume> =
         scan.volumes.iter().filter(has_unplaced).map(|volume| &volume.found).collect();
     let Some(first) = volumes.first() else { return Ok(None) };
     if volumes.iter().any(|volume| volume.record.container != first.record.container) {
-        return Err("these drives belong to several arrays that identify drives by serial number; \
+        return Err(
+            "these drives belong to several arrays that identify drives by serial number; \
                     give the drives of one array at a time"
-            .into());
+                .into(),
+        );
     }
     let mut guess = Guess::default();
     let container = Container::new(scan, &volumes, &mut guess.findings)?;
@@ -46,13 +51,17 @@ pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
     for volume in &volumes {
         match SampledVolume::new(env, scan, &container, volume).await {
             Ok(one) => laid.push(one),
-            Err(why) => guess.findings.push(format!("'{}' gives no order: {why}", volume.record.name)),
+            Err(why) => {
+                guess.findings.push(format!("'{}' gives no order: {why}", volume.record.name))
+            }
         }
     }
     // A volume of copies has no order: it only judges the orders of other volumes.
     laid.sort_by_key(|one| one.geometry.data_strips() == 1);
     let mut ways: Vec<Vec<Option<usize>>> = Vec::new();
-    for one in laid.iter().filter(|one| one.geometry.data_strips() > 1 || laid[0].geometry.data_strips() == 1)
+    for one in laid
+        .iter()
+        .filter(|one| one.geometry.data_strips() > 1 || laid[0].geometry.data_strips() == 1)
     {
         for (_, found) in orders(&one.sampled, &one.family, 0, one.family_strip().shift()).await {
             ways.extend(container.seated(one, &found.order).filter(|way| !ways.contains(way)));
@@ -73,6 +82,27 @@ pub async fn places(env: &Env, scan: &Scan) -> Result<Option<Guess>, String> {
     Ok(Some(guess))
 }
 
+/// Adds the serial numbers of a volume's members.
+///
+/// # Errors
+/// A sentence, when a member is being rebuilt.
+fn add_numbers(volume: &FoundVolume, numbers: &mut Vec<String>) -> Result<(), String> {
+    for entry in &volume.record.entries {
+        match entry.role {
+            Role::Active(_) if !numbers.contains(&entry.key) => numbers.push(entry.key.clone()),
+            Role::Rebuilding(_) => {
+                return Err(format!(
+                    "a member of '{}' is being rebuilt, and the data do not show which drive it \
+                     is; give each its number with --serial DRIVE=NUMBER",
+                    volume.record.name
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The drives of a container, and the serial numbers of its members.
 struct Container {
     /// The drives with the newest metadata, by their index in the scan.
@@ -84,26 +114,18 @@ struct Container {
 }
 
 impl Container {
-    fn new(scan: &Scan, volumes: &[&FoundVolume], findings: &mut Vec<String>) -> Result<Container, String> {
+    fn new(
+        scan: &Scan,
+        volumes: &[&FoundVolume],
+        findings: &mut Vec<String>,
+    ) -> Result<Container, String> {
         let mut numbers: Vec<String> = Vec::new();
         let mut drives: Vec<usize> = Vec::new();
         let mut placed: Vec<(String, usize)> = Vec::new();
         for volume in volumes {
             let record = &volume.record;
             findings.push(taken_as_written(volume));
-            for entry in &record.entries {
-                match entry.role {
-                    Role::Active(_) if !numbers.contains(&entry.key) => numbers.push(entry.key.clone()),
-                    Role::Rebuilding(_) => {
-                        return Err(format!(
-                            "a member of '{}' is being rebuilt, and the data do not show which \
-                             drive it is; give each its number with --serial DRIVE=NUMBER",
-                            record.name
-                        ));
-                    }
-                    _ => {}
-                }
-            }
+            add_numbers(volume, &mut numbers)?;
             for other in volume.others.iter().filter(|other| other.what == UNPLACED) {
                 if other.sequence + record.may_lag < record.sequence {
                     findings.push(too_old(scan, volume, other));
@@ -111,7 +133,9 @@ impl Container {
                     drives.push(other.drive);
                 }
             }
-            for member in volume.members.iter().filter(|member| member.standing == Standing::Current) {
+            for member in
+                volume.members.iter().filter(|member| member.standing == Standing::Current)
+            {
                 let key = key_of(volume, member.slot);
                 if let (Some(drive), Some(key)) = (member.drive, key)
                     && placed.iter().all(|(other, _)| *other != key)
@@ -183,7 +207,9 @@ impl Container {
         let mut seated: Vec<Option<usize>> = self.seats.iter().map(|(_, drive)| *drive).collect();
         let copies = laid.copies();
         let units = laid.seats.len() / copies;
-        for (slots, drives) in laid.seats.chunks(copies).zip(order.chunks((order.len() / units).max(1))) {
+        for (slots, drives) in
+            laid.seats.chunks(copies).zip(order.chunks((order.len() / units).max(1)))
+        {
             for drive in drives.iter().copied().flatten() {
                 let seats = || slots.iter().copied().flatten();
                 match seated.iter().position(|own| *own == Some(drive)) {
@@ -234,7 +260,9 @@ impl Container {
 
     fn serials(&self, seated: &[Option<usize>]) -> Vec<(usize, String)> {
         let seats = self.seats.iter().zip(seated);
-        seats.filter_map(|((number, _), drive)| Some((self.opened[(*drive)?], number.clone()))).collect()
+        seats
+            .filter_map(|((number, _), drive)| Some((self.opened[(*drive)?], number.clone())))
+            .collect()
     }
 }
 
@@ -283,7 +311,8 @@ impl SampledVolume {
         volume: &FoundVolume,
     ) -> Result<SampledVolume, String> {
         let record = &volume.record;
-        let section = volume.sections.first().filter(|section| section.within.start == ByteOffset(0));
+        let section =
+            volume.sections.first().filter(|section| section.within.start == ByteOffset(0));
         let section = section.ok_or_else(|| volume.reasons.join("; "))?;
         let geometry = section.geometry()?;
         let start_on = |drive: &usize| {
@@ -302,7 +331,8 @@ impl SampledVolume {
             let source = scan.drives.get(*drive)?.source.clone()?;
             Some(Arc::new(Window::new(source, range)) as Arc<dyn DriveSource>)
         };
-        let sources: Vec<Arc<dyn DriveSource>> = container.drives.iter().filter_map(window).collect();
+        let sources: Vec<Arc<dyn DriveSource>> =
+            container.drives.iter().filter_map(window).collect();
         let sampled = Sampled::new(env, &sources).await?;
         let seat = |slot: u16| {
             let key = key_of(volume, slot)?;
@@ -330,7 +360,8 @@ impl SampledVolume {
         let mut first = Vec::new();
         for unit in order.chunks(self.copies()) {
             let there: Vec<usize> = unit.iter().copied().flatten().collect();
-            let hold_the_same = |group: &Vec<usize>| there.iter().all(|drive| group.contains(drive));
+            let hold_the_same =
+                |group: &Vec<usize>| there.iter().all(|drive| group.contains(drive));
             if !self.family.groups.iter().any(hold_the_same) {
                 let is_missing = there.is_empty() && self.copies() == 1 && self.family.has_missing;
                 is_missing.then_some(())?;
@@ -364,7 +395,9 @@ fn known_family(
                 found.zero * 100 / found.told
             ));
         }
-        Level::Raid5 if missing <= 1 => family(Level::Raid5, geometry.parity_arrangement(), &single, missing),
+        Level::Raid5 if missing <= 1 => {
+            family(Level::Raid5, geometry.parity_arrangement(), &single, missing)
+        }
         Level::Raid1 | Level::Raid10 => {
             let groups = found.mirrors();
             let copies = usize::from(geometry.copies());
@@ -402,7 +435,9 @@ fn known_places(
             groups.iter().position(has_told)
         } else if slots.iter().all(Option::is_none) {
             Some(groups.len())
-        } else if slots.contains(&None) && groups.iter().filter(|group| is_short(group)).count() == 1 {
+        } else if slots.contains(&None)
+            && groups.iter().filter(|group| is_short(group)).count() == 1
+        {
             groups.iter().position(is_short)
         } else {
             None

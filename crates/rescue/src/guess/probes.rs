@@ -1,8 +1,8 @@
 //! Derives probes from the beginning of a file system: volume offsets with the content that a
 //! correct layout must have there.
 //!
-//! Sources: the on-disk headers of the Linux kernel for ext4, XFS, Btrfs; the UEFI specification for GPT; the LUKS2
-//! specification; the NTFS boot sector as `file` and util-linux describe it.
+//! Sources: the on-disk headers of the Linux kernel for ext4, XFS, Btrfs; the UEFI specification
+//! for GPT; the LUKS2 specification; the NTFS boot sector as `file` and util-linux describe it.
 
 use super::sample::BLOCK;
 
@@ -29,7 +29,11 @@ impl Probe {
         let Some(found) = block.get(from..from + self.bytes.len()) else { return false };
         match self.mask.is_empty() {
             true => found == self.bytes,
-            false => found.iter().zip(&self.bytes).zip(&self.mask).all(|((a, b), mask)| (a ^ b) & mask == 0),
+            false => found
+                .iter()
+                .zip(&self.bytes)
+                .zip(&self.mask)
+                .all(|((a, b), mask)| (a ^ b) & mask == 0),
         }
     }
 }
@@ -45,11 +49,17 @@ pub(super) struct Anchor {
 }
 
 fn le16(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, |b| u64::from(u16::from_le_bytes(b)))
+    bytes
+        .get(at..at + 2)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, |b| u64::from(u16::from_le_bytes(b)))
 }
 
 fn le32(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, |b| u64::from(u32::from_le_bytes(b)))
+    bytes
+        .get(at..at + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, |b| u64::from(u32::from_le_bytes(b)))
 }
 
 fn le64(bytes: &[u8], at: usize) -> u64 {
@@ -57,7 +67,10 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
 }
 
 fn be32(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, |b| u64::from(u32::from_be_bytes(b)))
+    bytes
+        .get(at..at + 4)
+        .and_then(|b| b.try_into().ok())
+        .map_or(0, |b| u64::from(u32::from_be_bytes(b)))
 }
 
 /// The maximum number of probes: the first ones are sufficient.
@@ -99,8 +112,9 @@ fn ext(block: &[u8]) -> Option<Anchor> {
             .take_while(|power| *power <= group)
             .any(|power| power == group)
     };
-    let has_copy =
-        |group: &u64| !is_sparse || *group == 1 || [3, 5, 7].into_iter().any(|base| is_power(*group, base));
+    let has_copy = |group: &u64| {
+        !is_sparse || *group == 1 || [3, 5, 7].into_iter().any(|base| is_power(*group, base))
+    };
     let mut probes = Vec::new();
     for group in (1..groups.min(1 << 16)).filter(has_copy).take(16) {
         let at = (first + group * per_group) * size;
@@ -120,7 +134,11 @@ fn ext(block: &[u8]) -> Option<Anchor> {
     let inode = &sb[0x10C..0x10C + 60];
     if le16(inode, 0) == 0xF30A && le16(inode, 2) > 0 && le16(inode, 6) == 0 {
         let start = le32(inode, 12 + 8) | le16(inode, 12 + 6) << 32;
-        probes.push(Probe::new(start.saturating_mul(size), [0xC0, 0x3B, 0x39, 0x98], "the ext journal"));
+        probes.push(Probe::new(
+            start.saturating_mul(size),
+            [0xC0, 0x3B, 0x39, 0x98],
+            "the ext journal",
+        ));
     }
     probes.extend(ext_groups(block, sb, size, first, groups));
     Some(Anchor { what: "an ext file system", back: 0, probes })
@@ -140,12 +158,19 @@ fn ext_groups(block: &[u8], sb: &[u8], size: u64, first: u64, groups: u64) -> Ve
     if let Some(start) = table(0).filter(|start| *start > 0) {
         // The root's mode: a directory.
         let at = start.saturating_mul(size).saturating_add(inode);
-        probes.push(Probe { at, bytes: vec![0, 0x40], mask: vec![0, 0xF0], what: "the root's inode" });
+        probes.push(Probe {
+            at,
+            bytes: vec![0, 0x40],
+            mask: vec![0, 0xF0],
+            what: "the root's inode",
+        });
     }
     // Bitmaps of inodes end in ones, as there are fewer inodes in a group than bits in a block.
     let per_group = le32(sb, 0x28);
     for group in 0..groups.min(16) {
-        let Some(entry) = usize::try_from(at + group * len).ok().and_then(|at| block.get(at..at + 32)) else {
+        let Some(entry) =
+            usize::try_from(at + group * len).ok().and_then(|at| block.get(at..at + 32))
+        else {
             break;
         };
         let (bitmap, flags) = (le32(entry, 4), le16(entry, 0x12));
@@ -211,8 +236,11 @@ fn gpt(block: &[u8]) -> Option<Anchor> {
     if !header.starts_with(b"EFI PART") || le64(header, 24) != 1 {
         return None;
     }
-    let copy =
-        Probe::new(le64(header, 32).saturating_mul(512), *b"EFI PART", "the copy of the partition table");
+    let copy = Probe::new(
+        le64(header, 32).saturating_mul(512),
+        *b"EFI PART",
+        "the copy of the partition table",
+    );
     Some(Anchor { what: "a partition table (GPT)", back: 0, probes: vec![copy] })
 }
 
@@ -222,9 +250,13 @@ fn luks(block: &[u8]) -> Option<Anchor> {
         return None;
     }
     let len = be32(block, 8) << 32 | be32(block, 12);
-    let second =
-        (block[7] == 2).then(|| Probe::new(len, *b"SKUL\xBA\xBE\0\x02", "the second header of LUKS"));
-    Some(Anchor { what: "an encrypted volume (LUKS)", back: 0, probes: second.into_iter().collect() })
+    let second = (block[7] == 2)
+        .then(|| Probe::new(len, *b"SKUL\xBA\xBE\0\x02", "the second header of LUKS"));
+    Some(Anchor {
+        what: "an encrypted volume (LUKS)",
+        back: 0,
+        probes: second.into_iter().collect(),
+    })
 }
 
 /// LVM: the label in the second sector locates the metadata header.
@@ -239,8 +271,8 @@ fn lvm(block: &[u8]) -> Option<Anchor> {
         at += 16;
     }
     let area = le64(label, at + 16);
-    let magic =
-        (area > 0).then(|| Probe::new(area.saturating_add(4), *b" LVM2 x[5A%r0N*>", "the metadata of LVM"));
+    let magic = (area > 0)
+        .then(|| Probe::new(area.saturating_add(4), *b" LVM2 x[5A%r0N*>", "the metadata of LVM"));
     Some(Anchor { what: "a physical volume (LVM)", back: 0, probes: magic.into_iter().collect() })
 }
 

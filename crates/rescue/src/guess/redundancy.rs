@@ -27,8 +27,11 @@ pub(super) fn redundancy(windows: &[Window], drives: usize) -> Redundancy {
     for window in windows {
         for block in 0..window.blocks() {
             let Some(xor) = &window.xor[block] else { continue };
-            let hashes: Vec<u64> =
-                window.cells.iter().map(|own| own[block].as_ref().map_or(0, |cell| cell.hash)).collect();
+            let hashes: Vec<u64> = window
+                .cells
+                .iter()
+                .map(|own| own[block].as_ref().map_or(0, |cell| cell.hash))
+                .collect();
             if hashes.iter().all(|hash| *hash == 0) {
                 continue;
             }
@@ -69,7 +72,9 @@ impl Redundancy {
         if self.is_single_parity() {
             return None;
         }
-        self.all_but.iter().position(|count| self.is_most(*count + self.zero) && *count > self.told / 2)
+        self.all_but
+            .iter()
+            .position(|count| self.is_most(*count + self.zero) && *count > self.told / 2)
     }
 
     /// Groups of drives with equal content, each in ascending order.

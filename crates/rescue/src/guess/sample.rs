@@ -45,7 +45,9 @@ pub(super) fn hash(block: &[u8]) -> u64 {
         return 0;
     }
     let (words, _) = block.as_chunks::<8>();
-    let step = |hash: u64, word: &[u8; 8]| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0100_0000_01B3);
+    let step = |hash: u64, word: &[u8; 8]| {
+        (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0100_0000_01B3)
+    };
     words.iter().fold(0xCBF2_9CE4_8422_2325, step).max(1)
 }
 
@@ -78,9 +80,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(env: &Env, sources: &[Arc<dyn DriveSource>]) -> Result<Reader, String> {
-        let attach = |source: &Arc<dyn DriveSource>| source.attach(env).map(|drive| Member::new(env, drive));
+        let attach =
+            |source: &Arc<dyn DriveSource>| source.attach(env).map(|drive| Member::new(env, drive));
         let members = sources.iter().map(attach).collect::<Result<_, _>>();
-        let size = sources.iter().map(|source| source.info().size.0).min().unwrap_or(0) / BLOCK * BLOCK;
+        let size =
+            sources.iter().map(|source| source.info().size.0).min().unwrap_or(0) / BLOCK * BLOCK;
         Ok(Reader {
             members: members.map_err(|error| error.to_string())?,
             size,
@@ -97,7 +101,8 @@ impl Reader {
             return None;
         }
         let buf = Buf::unpooled(ByteCount(len));
-        let outcome = self.members.get(drive)?.read(ByteOffset(at), [buf].into_iter().collect()).await;
+        let outcome =
+            self.members.get(drive)?.read(ByteOffset(at), [buf].into_iter().collect()).await;
         let bytes = outcome.buffers.iter().map(Buf::bytes).collect::<Vec<_>>().concat();
         (outcome.result.is_ok_and(|done| done == len) && bytes.len() as u64 == len).then_some(bytes)
     }
@@ -133,7 +138,8 @@ impl Reader {
         let mut windows = Vec::new();
         for number in 0..count {
             let space = self.size - len;
-            let start = if count == 1 { 0 } else { space / (count - 1) * number / (1 << 20) * (1 << 20) };
+            let start =
+                if count == 1 { 0 } else { space / (count - 1) * number / (1 << 20) * (1 << 20) };
             let blocks = (len / BLOCK) as usize;
             let mut sum: Vec<u8> = vec![0; len as usize];
             let mut whole = vec![true; blocks];

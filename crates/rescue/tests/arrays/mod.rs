@@ -53,7 +53,8 @@ pub fn packed_as(name: &str) -> PathBuf {
 /// serial numbers.
 pub fn named(array: &Unpacked, left_out: &DriveSet) -> Vec<Named> {
     let is_intel = array.name.starts_with("imsm");
-    let with_number = (0..).zip(&array.drives).filter(|(number, _)| !left_out.contains(DriveIndex(*number)));
+    let with_number =
+        (0..).zip(&array.drives).filter(|(number, _)| !left_out.contains(DriveIndex(*number)));
     let serial = |number: u16| is_intel.then(|| format!("REFDISK{:04}", number + 1));
     with_number
         .map(|(number, name)| Named { name: name.clone(), serial: serial(number), size_was: None })
@@ -82,7 +83,8 @@ pub async fn serve(env: &Env, scan: &Scan) -> Vec<Rc<VolumeDrive>> {
         let (done, mut answers) = mailbox::mailbox(env, 1);
         assert!(sender.send(ShardMessage::Attach(Box::new(attachment), done)).is_ok());
         answers.receive().await.unwrap().unwrap();
-        served.push(Rc::new(VolumeService::new(shard.volume(VolumeId(number)).unwrap()).as_drive()));
+        served
+            .push(Rc::new(VolumeService::new(shard.volume(VolumeId(number)).unwrap()).as_drive()));
     }
     env.spawn("keeper", engine::unkept::keep(env.clone(), receiver, vec![sender], health));
     served

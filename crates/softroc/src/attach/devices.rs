@@ -96,7 +96,8 @@ impl KernelView {
                     links::noted(&self.notes, device).filter(|uuid| marked(number, uuid))?
                 }
             };
-            let read_only = read_to_string(self.block(device).join("ro")).is_ok_and(|ro| ro.trim() == "1");
+            let read_only =
+                read_to_string(self.block(device).join("ro")).is_ok_and(|ro| ro.trim() == "1");
             Some(AttachedDisk { device, uuid, read_only })
         });
         let mut ours: Vec<AttachedDisk> = ours.collect();
@@ -119,7 +120,8 @@ impl KernelView {
 
     /// The size of a disk.
     pub fn size_bytes(&self, device: Device) -> Option<u64> {
-        let sectors: u64 = read_to_string(self.block(device).join("size")).ok()?.trim().parse().ok()?;
+        let sectors: u64 =
+            read_to_string(self.block(device).join("size")).ok()?.trim().parse().ok()?;
         sectors.checked_mul(512)
     }
 
@@ -163,10 +165,14 @@ impl KernelView {
         }
         let swaps = read_to_string(self.proc.join("swaps")).unwrap_or_default();
         for part in &parts {
-            let is_it = |line: &&str| line.split_whitespace().next() == Some(&format!("/dev/{}", part.name));
+            let is_it = |line: &&str| {
+                line.split_whitespace().next() == Some(&format!("/dev/{}", part.name))
+            };
             users.extend(swaps.lines().find(is_it).map(|_| format!("swap on /dev/{}", part.name)));
             let held = part.path.join("holders").read_dir().into_iter().flatten().flatten();
-            users.extend(held.map(|holder| format!("part of /dev/{}", holder.file_name().to_string_lossy())));
+            users.extend(
+                held.map(|holder| format!("part of /dev/{}", holder.file_name().to_string_lossy())),
+            );
         }
         users.sort();
         users.dedup();
@@ -233,24 +239,36 @@ mod tests {
         write("sys/block/nbd0/nbd0p1/dev", "43:1\n");
         write("sys/block/nbd0/nbd0p1/holders/dm-0", "");
         write("proc/swaps", "Filename Type Size\n/dev/nbd10 partition 1\n/dev/nbd1 partition 1\n");
-        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 43:0 / /srv/my\\040data rw shared:1 - ext4 /dev/nbd0 rw\n";
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 43:0 / /srv/my\\040data rw \
+            shared:1 - ext4 /dev/nbd0 rw\n";
         write("proc/1/mountinfo", mounts);
         write("proc/self/mountinfo", mounts);
         for (number, uuid) in [(3, "u3"), (4, "stale")] {
             write(&format!("sys/block/ublkb{number}/ro"), "0\n");
-            write(&format!("notes/ublkb{number}"), &format!("SOFTROC_NAME=x\nSOFTROC_DISK=softroc-{uuid}\n"));
+            write(
+                &format!("notes/ublkb{number}"),
+                &format!("SOFTROC_NAME=x\nSOFTROC_DISK=softroc-{uuid}\n"),
+            );
         }
         write("sys/block/ublkb5/ro", "0\n");
         write("notes/ublkb6", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u6\n");
         write("notes/nbd7", "SOFTROC_NAME=y\nSOFTROC_DISK=softroc-u7\n");
-        let shown = KernelView { sys: root.join("sys"), proc: root.join("proc"), notes: root.join("notes") };
+        let shown = KernelView {
+            sys: root.join("sys"),
+            proc: root.join("proc"),
+            notes: root.join("notes"),
+        };
         (root, shown)
     }
 
     #[test]
     fn our_disks_are_told_from_others_and_so_are_their_users() {
         let (root, shown) = machine();
-        let found = |device, uuid: &str, read_only| AttachedDisk { device, uuid: uuid.to_owned(), read_only };
+        let found = |device, uuid: &str, read_only| AttachedDisk {
+            device,
+            uuid: uuid.to_owned(),
+            read_only,
+        };
         // The device of a note may belong to another volume by now.
         let ours = shown.ours(|number, uuid| (number, uuid) == (3, "u3"));
         let nbd = [found(Device::Nbd(0), "u0", false), found(Device::Nbd(10), "u10", true)];

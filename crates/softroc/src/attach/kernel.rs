@@ -73,7 +73,8 @@ impl Kernel {
             .u64(DEAD_CONN_TIMEOUT, PATIENCE.as_secs())
             .text(BACKEND_IDENTIFIER, disk.backend)
             .nested(SOCKETS, &one_socket(socket));
-        let answer = self.0.ask(CONNECT, &attributes).map_err(|error| refused("asked for a disk", error))?;
+        let answer =
+            self.0.ask(CONNECT, &attributes).map_err(|error| refused("asked for a disk", error))?;
         find_u32(&answer, INDEX).ok_or_else(|| refused("asked for a disk", Errno::PROTO))
     }
 
@@ -113,9 +114,11 @@ fn one_socket(socket: &OwnedFd) -> Attributes {
 
 fn refused(what: &str, error: Errno) -> Error {
     let sentence = match error {
-        Errno::PERM | Errno::ACCESS => "the controller lacks the capability CAP_SYS_ADMIN to attach \
+        Errno::PERM | Errno::ACCESS => {
+            "the controller lacks the capability CAP_SYS_ADMIN to attach \
              disks: stop it, and run 'sudo softroc serve'"
-            .to_owned(),
+                .to_owned()
+        }
         Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => "the kernel's NBD client cannot be reached: \
              netlink is missing, or disabled for this service or container \
              (RestrictAddressFamilies= must include AF_NETLINK)"

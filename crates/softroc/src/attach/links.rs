@@ -14,7 +14,10 @@ const UDEV: &str = "/run/udev/control";
 
 /// The links of a disk.
 pub fn of(name: &str, uuid: &str) -> [PathBuf; 2] {
-    [Path::new("/dev/softroc").join(name), Path::new("/dev/disk/by-id").join(format!("softroc-{uuid}"))]
+    [
+        Path::new("/dev/softroc").join(name),
+        Path::new("/dev/disk/by-id").join(format!("softroc-{uuid}")),
+    ]
 }
 
 /// The existing links to that disk.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  controller ── DiskRequest ──▶ the thread "disks" ── netlink ──▶ kernel: /dev/nbdN
-//!                                      │ one end of a pair of sockets to the kernel, the other to a shard
+//!                                      │ one end of a pair of sockets to the kernel,
+//!                                      │ the other to a shard
 //!                                      ▼
 //!                                 a shard's NBD port: a session without a handshake
 //! ```
@@ -49,7 +50,10 @@ pub struct LocalDisks {
 impl Disks for LocalDisks {
     fn ask(&self, request: DiskRequest, answer: DiskAnswer) {
         if let Err(mpsc::SendError((_, answer))) = self.orders.send((request, answer)) {
-            answer(Err(Error::new(ErrorKind::Stopping, "the controller is shutting down; start it again")));
+            answer(Err(Error::new(
+                ErrorKind::Stopping,
+                "the controller is shutting down; start it again",
+            )));
         }
     }
 }
@@ -68,10 +72,9 @@ impl LocalDisks {
                 answer(thread_state.carry_out(request));
             }
         };
-        std::thread::Builder::new()
-            .name("disks".into())
-            .spawn(work)
-            .map_err(|error| Failure::failed(format!("cannot start the thread for disks: {error}")))?;
+        std::thread::Builder::new().name("disks".into()).spawn(work).map_err(|error| {
+            Failure::failed(format!("cannot start the thread for disks: {error}"))
+        })?;
         Ok(Arc::new(LocalDisks { orders, closing, guests }))
     }
 
@@ -121,7 +124,11 @@ struct DiskThread {
 }
 
 impl DiskThread {
-    fn new(ports: Vec<mailbox::Sender<PortMessage>>, ublk: Ublk, closing: Arc<AtomicBool>) -> DiskThread {
+    fn new(
+        ports: Vec<mailbox::Sender<PortMessage>>,
+        ublk: Ublk,
+        closing: Arc<AtomicBool>,
+    ) -> DiskThread {
         DiskThread {
             ports,
             ublk,
@@ -185,7 +192,8 @@ impl DiskThread {
             let name = volume.clone().or_else(|| self.kept.get(&found.device)?.name.clone());
             DiskInfo {
                 device: found.device.file().display().to_string(),
-                links: name.map_or_else(Vec::new, |name| links::there(&name, &found.uuid, found.device)),
+                links: name
+                    .map_or_else(Vec::new, |name| links::there(&name, &found.uuid, found.device)),
                 volume,
                 read_only: found.read_only,
                 state: match self.is_connected(found.device) {
@@ -221,7 +229,8 @@ impl DiskThread {
                 // A policy that is switched on again attaches the volume again.
                 self.granted.remove(&volume.uuid);
             }
-            let is_wished = volume.policy != AttachPolicy::Off && !self.granted.contains(&volume.uuid);
+            let is_wished =
+                volume.policy != AttachPolicy::Off && !self.granted.contains(&volume.uuid);
             if is_wished {
                 let read_only = volume.policy == AttachPolicy::ReadOnly;
                 let attached = self.attach(&volume, read_only, DiskKind::Nbd);
@@ -267,7 +276,8 @@ impl DiskThread {
                 drop(far);
                 // A kernel that has not yet detected the end of the last connection silently closes
                 // this one.
-                near.is_held() && self.hand_over(near, index, volume, found.read_only).map(|()| true)?
+                near.is_held()
+                    && self.hand_over(near, index, volume, found.read_only).map(|()| true)?
             }
             Device::Ublk(number) => {
                 let alive = self.ublk.recover(number, found, volume)?;
@@ -320,8 +330,10 @@ impl DiskThread {
             DiskKind::Ublk => {
                 let (device, alive) = self.ublk.attach(volume, read_only, &self.shown.notes)?;
                 self.leaving.remove(&device);
-                self.kept
-                    .insert(device, DiskRecord { session: Arc::downgrade(&alive), ..DiskRecord::default() });
+                self.kept.insert(
+                    device,
+                    DiskRecord { session: Arc::downgrade(&alive), ..DiskRecord::default() },
+                );
                 device
             }
         };
@@ -353,11 +365,18 @@ impl DiskThread {
     }
 
     /// Gives a shard its end of a connection.
-    fn hand_over(&mut self, near: NearEnd, index: u32, volume: &DiskVolume, read_only: bool) -> Result<()> {
+    fn hand_over(
+        &mut self,
+        near: NearEnd,
+        index: u32,
+        volume: &DiskVolume,
+        read_only: bool,
+    ) -> Result<()> {
         let (alive, device) = (Arc::new(()), Device::Nbd(index));
         self.kept.entry(device).or_default().session = Arc::downgrade(&alive);
         let source = near.into_source(Peer::at(device.file().display().to_string()));
-        let mut message = PortMessage::Known(Known { source, target: volume.number, read_only, alive });
+        let mut message =
+            PortMessage::Known(Known { source, target: volume.number, read_only, alive });
         let shards = self.ports.len();
         for shard in 0..shards {
             match self.ports[(index as usize + shard) % shards].send(message) {
@@ -381,8 +400,10 @@ impl DiskThread {
             self.shown.announce(device);
         }
         kept.looks = kept.looks.saturating_add(1);
-        let (there, all) =
-            (links::there(&volume.name, &volume.uuid, device), links::of(&volume.name, &volume.uuid));
+        let (there, all) = (
+            links::there(&volume.name, &volume.uuid, device),
+            links::of(&volume.name, &volume.uuid),
+        );
         if there.len() < all.len() && (kept.looks > LOOKS_FOR_UDEV || !links::has_udev()) {
             links::make(&volume.name, &volume.uuid, device);
         }
@@ -391,7 +412,10 @@ impl DiskThread {
     fn detach(&mut self, file: &str, force: bool) -> Result<()> {
         let is_it = |found: &AttachedDisk| found.device.file().as_os_str() == file;
         let Some(found) = self.ours().into_iter().find(is_it) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("disk {file} does not exist any more")));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("disk {file} does not exist any more"),
+            ));
         };
         // Held open until the removal, so that it cannot be mounted meanwhile.
         let alone = if force { None } else { Some(self.alone(&found, file)?) };
@@ -426,7 +450,9 @@ impl DiskThread {
         let how = if found.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let opened = rustix::fs::open(device, how | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
         let file = opened.map_err(|error| match error {
-            Errno::BUSY => Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.device))),
+            Errno::BUSY => {
+                Error::new(ErrorKind::InUse, in_use(device, &self.shown.users(found.device)))
+            }
             error => {
                 let sentence = format!(
                     "cannot open {device} to check whether it is in use: {error}; if it is not, \
@@ -477,7 +503,10 @@ mod tests {
             in_use("/dev/nbd0", &users(&["mounted at /srv", "part of /dev/dm-0"])),
             "/dev/nbd0 is in use: mounted at /srv, part of /dev/dm-0; first run 'umount /srv'"
         );
-        assert!(in_use("/dev/nbd0", &users(&["swap on /dev/nbd0"])).ends_with("remove it from there first"));
+        assert!(
+            in_use("/dev/nbd0", &users(&["swap on /dev/nbd0"]))
+                .ends_with("remove it from there first")
+        );
         assert!(in_use("/dev/nbd0", &[]).contains("fuser"));
     }
 }

@@ -2,7 +2,8 @@
 //! All numbers have the byte order of the machine; everything is aligned to four bytes.
 //!
 //! ```text
-//! message: 16 bytes of header (length, type, flags, sequence, port), 4 of command (command, version, two of nothing), attributes
+//! message: 16 bytes of header (length, type, flags, sequence, port),
+//!          4 of command (command, version, two of nothing), attributes
 //! attribute: 2 bytes of length, 2 of type, the value, zeroes up to the next four
 //! ```
 
@@ -116,7 +117,9 @@ struct Replies {
 fn answers(mut datagram: &[u8], sequence: u32) -> Replies {
     let mut answered = Replies { attributes: None, outcome: None };
     while let Some(length) = number(datagram, 0).map(|length| u32::from_ne_bytes(length) as usize) {
-        let Some(message) = datagram.get(..length).filter(|_| length >= HEADER_BYTES) else { break };
+        let Some(message) = datagram.get(..length).filter(|_| length >= HEADER_BYTES) else {
+            break;
+        };
         let kind = number(message, 4).map(u16::from_ne_bytes);
         let is_ours = number(message, 8).map(u32::from_ne_bytes) == Some(sequence);
         match kind {
@@ -125,7 +128,8 @@ fn answers(mut datagram: &[u8], sequence: u32) -> Replies {
                 answered.outcome = Some(if code == 0 { Ok(()) } else { Err(-code) });
             }
             Some(_) if is_ours => {
-                answered.attributes = message.get(HEADER_BYTES + COMMAND_BYTES..).map(<[u8]>::to_vec);
+                answered.attributes =
+                    message.get(HEADER_BYTES + COMMAND_BYTES..).map(<[u8]>::to_vec);
             }
             _ => {}
         }
@@ -177,10 +181,11 @@ impl Family {
         rustix::net::send(&self.socket, &message, SendFlags::empty())?;
         let (mut datagram, mut found) = (vec![0; ANSWER_BYTES], Vec::new());
         loop {
-            let (length, _) = match rustix::net::recv(&self.socket, &mut datagram, RecvFlags::empty()) {
-                Err(Errno::INTR) => continue,
-                received => received?,
-            };
+            let (length, _) =
+                match rustix::net::recv(&self.socket, &mut datagram, RecvFlags::empty()) {
+                    Err(Errno::INTR) => continue,
+                    received => received?,
+                };
             let answered = answers(&datagram[..length.min(ANSWER_BYTES)], self.sequence);
             found = answered.attributes.unwrap_or(found);
             match answered.outcome {
@@ -216,7 +221,8 @@ mod tests {
 
     #[test]
     fn answers_are_told_from_each_other_and_from_rubbish() {
-        let reply = |sequence, index| message(0x1C, sequence, 1, &Attributes::default().u32(1, index));
+        let reply =
+            |sequence, index| message(0x1C, sequence, 1, &Attributes::default().u32(1, index));
         let mut end = message(ERROR, 4, 0, &Attributes::default());
         end[HEADER_BYTES..].copy_from_slice(&0_i32.to_ne_bytes());
         let both = [reply(3, 9), reply(4, 2), end.clone()].concat();
@@ -243,7 +249,10 @@ mod tests {
         match Family::open("nlctrl") {
             Ok(family) => assert_eq!(family.expect("it knows itself").number, CONTROLLER),
             Err(error) => {
-                test_tools::not_possible("generic netlink", &format!("this kernel has none: {error}"));
+                test_tools::not_possible(
+                    "generic netlink",
+                    &format!("this kernel has none: {error}"),
+                );
             }
         }
         if let Ok(none) = Family::open("no-such-thing") {

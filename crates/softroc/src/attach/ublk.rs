@@ -76,8 +76,9 @@ impl Ublk {
         let device = Device::Ublk(number);
         let started = links::note(notes, &volume.name, &volume.uuid, device)
             .map_err(|why| {
-                let why =
-                    format!("{why}; without it, the disk cannot be found after a restart; omit '--as ublk'");
+                let why = format!(
+                    "{why}; without it, the disk cannot be found after a restart; omit '--as ublk'"
+                );
                 Error::new(ErrorKind::Unavailable, why)
             })
             .and_then(|()| self.serve(&mut control, number, volume, read_only))
@@ -147,7 +148,8 @@ impl Ublk {
 
     /// The volume of a disk is served, perhaps again. Returns whether the shards were notified.
     pub fn keep(&mut self, number: u32, volume: &DiskVolume) -> Result<bool> {
-        let Some(served) = self.served.get(&number).filter(|served| served.target != volume.number) else {
+        let Some(served) = self.served.get(&number).filter(|served| served.target != volume.number)
+        else {
             return Ok(false);
         };
         for (shard, queue) in &served.queues {
@@ -164,7 +166,8 @@ impl Ublk {
     pub fn detach(&mut self, number: u32, force: bool) -> Result<()> {
         let mut control = UblkControl::open().map_err(unavailable)?;
         // The kernel waits for the completion of all requests.
-        for (shard, queue) in self.served.get(&number).filter(|_| force).into_iter().flat_map(|it| &it.queues)
+        for (shard, queue) in
+            self.served.get(&number).filter(|_| force).into_iter().flat_map(|it| &it.queues)
         {
             self.tell(*shard, GuestMessage::GiveUp(*queue))?;
         }
@@ -187,7 +190,8 @@ pub fn clear(number: u32, uuid: &str) -> Result<()> {
         Err(error) if error.kind == platform::ErrorKind::NotFound => return Ok(()),
         control => control.map_err(unavailable)?,
     };
-    let is_left = control.info(number).is_ok_and(|info| info.mark == mark(uuid) && info.has_no_disk);
+    let is_left =
+        control.info(number).is_ok_and(|info| info.mark == mark(uuid) && info.has_no_disk);
     if is_left { control.remove(number).map_err(unavailable) } else { Ok(()) }
 }
 

@@ -25,12 +25,16 @@ impl BlockDevice {
     /// file system without a single device).
     pub fn below(path: &Path) -> Option<BlockDevice> {
         let metadata = fs::metadata(path).ok()?;
-        let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        let device =
+            if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
         let name = folder.file_name()?.to_str()?.to_owned();
-        let whole =
-            if folder.join("partition").exists() { folder.parent()?.to_owned() } else { folder.clone() };
+        let whole = if folder.join("partition").exists() {
+            folder.parent()?.to_owned()
+        } else {
+            folder.clone()
+        };
         Some(BlockDevice { name, folder, whole })
     }
 
@@ -38,7 +42,8 @@ impl BlockDevice {
     /// kernel).
     pub fn counters(&self) -> Option<DeviceCounters> {
         let stat = read_to_string(self.folder.join("stat")).ok()?;
-        let fields: Vec<u64> = stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> =
+            stat.split_whitespace().filter_map(|field| field.parse().ok()).collect();
         Some(DeviceCounters {
             name: self.name.clone(),
             read_bytes: fields.get(2)? * SYS_SECTOR,
@@ -50,11 +55,14 @@ impl BlockDevice {
     pub fn celsius(&self) -> Option<(f64, f64)> {
         let near = [self.whole.join("device/hwmon"), self.whole.join("device")];
         let sensor = near.iter().find_map(|folder| {
-            fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
-                path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-                    name.strip_prefix("hwmon").is_some_and(|number| number.parse::<u32>().is_ok())
-                })
-            })
+            fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(
+                |path| {
+                    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
+                        name.strip_prefix("hwmon")
+                            .is_some_and(|number| number.parse::<u32>().is_ok())
+                    })
+                },
+            )
         })?;
         let celsius = |file: &str| Some(number(&sensor.join(file))? as f64 / 1e3);
         Some((celsius("temp1_input")?, celsius("temp1_max")?))
@@ -71,12 +79,16 @@ impl BlockDevice {
         let mut add = |name: &str, value: Option<String>| {
             facts.extend(value.map(|value| (name.to_owned(), value)));
         };
-        let model = [text("device/vendor"), text("device/model")].into_iter().flatten().collect::<Vec<_>>();
+        let model =
+            [text("device/vendor"), text("device/model")].into_iter().flatten().collect::<Vec<_>>();
         add("model", (!model.is_empty()).then(|| model.join(" ")));
         add("firmware", text("device/firmware_rev").or_else(|| text("device/rev")));
         let sectors = number(&self.whole.join("size"));
         add("capacity", sectors.map(|sectors| decimal_capacity(ByteCount(sectors * SYS_SECTOR))));
-        add("rotating", queue("rotational").map(|value| if value == "1" { "yes" } else { "no" }.to_owned()));
+        add(
+            "rotating",
+            queue("rotational").map(|value| if value == "1" { "yes" } else { "no" }.to_owned()),
+        );
         add("scheduler", queue("scheduler").map(|line| chosen(&line)));
         add("write cache", queue("write_cache"));
         add("queue", queue("nr_requests").map(|count| format!("{count} requests")));
@@ -97,13 +109,15 @@ pub fn mount_of(path: &Path) -> Option<String> {
     mount_in(&read_to_string("/proc/self/mountinfo").ok()?, &path)
 }
 
-/// Lines of mountinfo (proc_pid_mountinfo(5)): six fields, optional ones, a dash, type, source, super options.
+/// Lines of mountinfo (proc_pid_mountinfo(5)): six fields, optional ones, a dash, type, source,
+/// super options.
 fn mount_in(mountinfo: &str, path: &Path) -> Option<String> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (fields, kind) = line.split_once(" - ")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let point = fields.get(4)?.replace("\\040", " ");
-        path.starts_with(&point).then(|| (point, fields[5].to_owned(), kind.split(' ').next().unwrap_or("")))
+        path.starts_with(&point)
+            .then(|| (point, fields[5].to_owned(), kind.split(' ').next().unwrap_or("")))
     });
     // The last of several mounts on one point is visible.
     let (point, options, kind) = mounts.max_by_key(|(point, ..)| point.len())?;

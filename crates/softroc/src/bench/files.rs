@@ -15,7 +15,9 @@ impl Files {
     /// Whether a file option uses standard output.
     pub fn take_stdout(&self) -> bool {
         self.json
-            || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg].into_iter().any(is_stdout)
+            || [&self.json_file, &self.csv, &self.iometer, &self.html, &self.svg]
+                .into_iter()
+                .any(is_stdout)
     }
 
     /// Whether any output file is requested.
@@ -43,7 +45,9 @@ impl Files {
             ("--png", &self.png),
         ];
         let mut before: Vec<(&str, &Path)> = Vec::new();
-        for (option, path) in asked.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?))) {
+        for (option, path) in
+            asked.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?)))
+        {
             if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
                 let place = if path == Path::new("-") {
                     "standard output".into()
@@ -111,7 +115,8 @@ impl Files {
             output::write_file(path, &iometer_csv(results, &date))?;
         }
         if let Some(path) = &self.html {
-            let options = ReportOptions { date: Some(date), comparisons, ..ReportOptions::default() };
+            let options =
+                ReportOptions { date: Some(date), comparisons, ..ReportOptions::default() };
             output::write_file(path, &storagebench::html_report(results, &options))?;
         }
         if let Some(path) = &self.svg {
@@ -150,7 +155,9 @@ fn check_path(option: &str, path: &Path, targets: &[String]) -> Outcome {
     }
     let same = |target: &String| {
         target.as_str() == path.as_os_str()
-            || path.canonicalize().is_ok_and(|path| Path::new(target).canonicalize().is_ok_and(|t| t == path))
+            || path
+                .canonicalize()
+                .is_ok_and(|path| Path::new(target).canonicalize().is_ok_and(|t| t == path))
     };
     if targets.iter().any(same) {
         return wrong("this is the target itself; give another file");

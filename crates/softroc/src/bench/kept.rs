@@ -34,7 +34,8 @@ fn open_existing(state: &Path) -> Outcome<Store> {
     let path = state.join(DATABASE);
     if !path.exists() {
         return Err(Failure::not_found(format!(
-            "no measurement is stored in {} yet; 'softroc bench run' stores one, and --state selects another folder",
+            "no measurement is stored in {} yet; 'softroc bench run' stores one, and --state \
+                selects another folder",
             state.display()
         )));
     }
@@ -131,13 +132,19 @@ pub fn list(state: &Path, json: bool) -> Outcome {
     };
     let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
     let headers = ["run", "name", "date", "host", "targets", "profiles", "rows", "state"];
-    output::print(&output::table(&headers, &rows, &[true, false, false, false, false, false, true, false]))
+    output::print(&output::table(
+        &headers,
+        &rows,
+        &[true, false, false, false, false, false, true, false],
+    ))
 }
 
 /// The first few of many names.
 fn some(names: &[String]) -> String {
     match names {
-        [first, second, others @ ..] if others.len() > 1 => format!("{first} {second} +{}", others.len()),
+        [first, second, others @ ..] if others.len() > 1 => {
+            format!("{first} {second} +{}", others.len())
+        }
         all => all.join(" "),
     }
 }
@@ -160,8 +167,13 @@ pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
         ];
         text = render::facts(&facts) + "\n\n";
     }
-    let environment: Vec<(&str, String)> =
-        named.results.environment.0.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let environment: Vec<(&str, String)> = named
+        .results
+        .environment
+        .0
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.clone()))
+        .collect();
     text += &format!("{}\n\n{}", render::facts(&environment), files::text(&named.results));
     output::print(&text)
 }
@@ -169,7 +181,8 @@ pub fn show(state: &Path, run: &str, json: bool) -> Outcome {
 fn load_one(state: &Path, text: &str) -> Outcome<NamedRun> {
     let mut all = load(state, std::slice::from_ref(&text.to_owned()))?;
     // Each text names one measurement.
-    all.pop().ok_or_else(|| Failure::usage("no measurement is given; 'softroc bench list' lists them"))
+    all.pop()
+        .ok_or_else(|| Failure::usage("no measurement is given; 'softroc bench list' lists them"))
 }
 
 /// `softroc bench compare`.
@@ -249,7 +262,8 @@ fn write(named: &[NamedRun], files: &Files) -> Outcome {
 pub fn export(state: &Path, runs: &[String], files: &Files) -> Outcome {
     if !files.any() {
         return Err(Failure::usage(
-            "no output is given; use --json, or --json-file, --csv, --iometer, --html, --svg or --png with a file",
+            "no output is given; use --json, or --json-file, --csv, --iometer, --html, --svg or \
+                --png with a file",
         ));
     }
     files.check(&[], None)?;
@@ -266,7 +280,11 @@ pub fn merge(state: &Path, command: &BenchMerge) -> Outcome {
     let new = NewRun {
         name: command.name.clone(),
         host: machine::host(),
-        started_unix_s: named.iter().map(|named| named.when).min().unwrap_or_else(machine::unix_time),
+        started_unix_s: named
+            .iter()
+            .map(|named| named.when)
+            .min()
+            .unwrap_or_else(machine::unix_time),
     };
     let id = keep(&store, &new, &merged)?;
     if command.output.json {

@@ -36,6 +36,8 @@ pub fn run(bench: &Bench, control: &crate::control::Control, state: &Path) -> Ou
         Some(BenchCommand::Compare(compare)) => kept::compare(state, compare),
         Some(BenchCommand::Export { runs, files }) => kept::export(state, runs, files),
         Some(BenchCommand::Merge(merge)) => kept::merge(state, merge),
-        Some(BenchCommand::Delete { runs, yes, output }) => kept::delete(state, runs, *yes, output.json),
+        Some(BenchCommand::Delete { runs, yes, output }) => {
+            kept::delete(state, runs, *yes, output.json)
+        }
     }
 }

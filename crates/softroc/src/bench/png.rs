@@ -49,5 +49,7 @@ pub fn draw(svg: &str) -> Outcome<Vec<u8>> {
     let mut picture = tiny_skia::Pixmap::new(pixels(size.width()), pixels(size.height()))
         .ok_or_else(|| Failure::failed("the plot is too large to be drawn; write --svg"))?;
     resvg::render(&tree, tiny_skia::Transform::from_scale(SCALE, SCALE), &mut picture.as_mut());
-    picture.encode_png().map_err(|error| Failure::failed(format!("the plot cannot be drawn: {error}")))
+    picture
+        .encode_png()
+        .map_err(|error| Failure::failed(format!("the plot cannot be drawn: {error}")))
 }

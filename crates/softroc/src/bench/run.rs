@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use storagebench::{
-    Ending, Environment, Ladder, Method, Observer, Precondition, Profile, Progress, Results, Row, Settings,
-    SteadyRule, Target,
+    Ending, Environment, Ladder, Method, Observer, Precondition, Profile, Progress, Results, Row,
+    Settings, SteadyRule, Target,
 };
 use units::{ByteCount, counted};
 
@@ -45,7 +45,9 @@ pub fn measure(run: &BenchRun, control: &Control, state: &Path) -> Outcome {
         Some(size) => create_missing(&run.targets, size)?,
         None => Vec::new(),
     };
-    if let (Some(size), false, Precondition::None) = (run.create, made.is_empty(), settings.precondition) {
+    if let (Some(size), false, Precondition::None) =
+        (run.create, made.is_empty(), settings.precondition)
+    {
         // The disk answers reads of reserved, unwritten space without I/O.
         settings.precondition = Precondition::Written(size);
     }
@@ -113,7 +115,8 @@ fn deliver(files: &Files, results: &Results, ending: &Ending, kept: Option<Strin
 /// Refuses a duplicate target: its rows would be ambiguous. Measured together, a duplicate memory
 /// target is two targets.
 fn once_each(run: &BenchRun) -> Outcome {
-    let twice = run.targets.iter().enumerate().find(|(at, target)| run.targets[..*at].contains(target));
+    let twice =
+        run.targets.iter().enumerate().find(|(at, target)| run.targets[..*at].contains(target));
     match twice {
         Some((_, target)) if !run.together => Err(Failure::usage(format!(
             "the target '{target}' is given twice, and its rows would be ambiguous; give it once, \
@@ -166,7 +169,9 @@ pub(super) fn settings(run: &BenchRun) -> Outcome<Settings> {
         outstanding,
         runtime: run.runtime.unwrap_or(default.runtime),
         ramp: run.ramp.unwrap_or(default.ramp),
-        confidence_percent: run.confidence.map_or(default.confidence_percent, |confidence| confidence.0),
+        confidence_percent: run
+            .confidence
+            .map_or(default.confidence_percent, |confidence| confidence.0),
         max_runtime: run.max_runtime,
         extend_own_runtimes: run.confidence.is_some() || run.max_runtime.is_some(),
         precondition: run.precondition,
@@ -197,7 +202,8 @@ fn create_missing(targets: &[String], size: ByteCount) -> Outcome<Vec<String>> {
             )));
         }
     }
-    let is_missing = |target: &&String| !target.contains(':') && !std::path::Path::new(target).exists();
+    let is_missing =
+        |target: &&String| !target.contains(':') && !std::path::Path::new(target).exists();
     let missing: Vec<String> = targets.iter().filter(is_missing).cloned().collect();
     let is_device = |path: &&String| path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
     if let Some(device) = missing.iter().find(is_device) {
@@ -231,7 +237,11 @@ fn remove(made: &[String]) {
 }
 
 /// The name of a target in the results, and its address.
-pub(super) fn resolve(target: &str, control: &Control, beside_hosts: bool) -> Outcome<(String, String)> {
+pub(super) fn resolve(
+    target: &str,
+    control: &Control,
+    beside_hosts: bool,
+) -> Outcome<(String, String)> {
     let Some(name) = target.strip_prefix("volume:") else {
         return Ok((target.to_owned(), target.to_owned()));
     };
@@ -382,12 +392,25 @@ impl Measurement {
         environment: Environment,
         cancel: Arc<AtomicBool>,
     ) -> Measurement {
-        Measurement { settings, targets, at_once, environment, cancel, keep: None, command: None, seen: None }
+        Measurement {
+            settings,
+            targets,
+            at_once,
+            environment,
+            cancel,
+            keep: None,
+            command: None,
+            seen: None,
+        }
     }
 
     /// Stores it in that folder, with that command line.
     pub(super) fn kept_in(mut self, state: &Path, command: String) -> Measurement {
-        let new = NewRun { name: String::new(), host: machine::host(), started_unix_s: machine::unix_time() };
+        let new = NewRun {
+            name: String::new(),
+            host: machine::host(),
+            started_unix_s: machine::unix_time(),
+        };
         self.keep = Some(RunStorage { state: state.to_owned(), new });
         self.command = Some(command);
         self
@@ -407,7 +430,8 @@ impl Measurement {
         // Every outstanding I/O has a buffer each way; an array needs as much again.
         let need = |profile: &Profile| {
             let rungs = profile.rungs(&self.settings.outstanding);
-            let outstanding = u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
+            let outstanding =
+                u64::from(rungs.into_iter().max().unwrap_or(1)) * self.targets.len() as u64;
             platform::BufferPool::block_size(profile.largest_block()) * (4 * outstanding)
         };
         let most = self.settings.profiles.iter().map(need).max().unwrap_or(ByteCount::ZERO);
@@ -418,8 +442,16 @@ impl Measurement {
     }
 
     async fn run_on(self, env: &Env) -> Outcome<Finished> {
-        let Measurement { mut settings, targets: names, at_once, environment, cancel, keep, command, seen } =
-            self;
+        let Measurement {
+            mut settings,
+            targets: names,
+            at_once,
+            environment,
+            cancel,
+            keep,
+            command,
+            seen,
+        } = self;
         // Chosen here, so that the results contain it.
         settings.seed = Some(settings.seed.unwrap_or_else(|| env.random()));
         let method = Method { command, ..Method::of(&settings) };
@@ -433,7 +465,8 @@ impl Measurement {
         }
         let keeping = keep.map(|keep| keep.begin(&method, &environment)).transpose()?.map(Rc::new);
         let rounds = if at_once == AtOnce::All { 1 } else { targets.len() };
-        let machine = if seen.is_some() { Machine::beside_others(&names) } else { Machine::new(&names) };
+        let machine =
+            if seen.is_some() { Machine::beside_others(&names) } else { Machine::new(&names) };
         let seen: Rc<dyn Observer> = match seen {
             Some(seen) => seen(&settings, rounds),
             None => Rc::new(Live::new(&settings, rounds)),

@@ -45,8 +45,11 @@ pub fn served(
 /// names and results, and the date of the first one.
 pub fn beside(runs: &[(String, Results)], when: u64) -> Option<String> {
     let all = side_by_side(runs)?;
-    let named: Vec<(String, &Results)> = runs.iter().map(|(name, results)| (name.clone(), results)).collect();
-    let comparisons = Some(storagebench::compare(&named)).filter(|compared| !compared.comparisons.is_empty());
-    let options = ReportOptions { date: Some(render::date(when)), comparisons, ..ReportOptions::default() };
+    let named: Vec<(String, &Results)> =
+        runs.iter().map(|(name, results)| (name.clone(), results)).collect();
+    let comparisons =
+        Some(storagebench::compare(&named)).filter(|compared| !compared.comparisons.is_empty());
+    let options =
+        ReportOptions { date: Some(render::date(when)), comparisons, ..ReportOptions::default() };
     Some(storagebench::html_report(&all, &options))
 }

@@ -41,8 +41,9 @@ pub fn select(catalog: &Catalog, names: &[String]) -> Outcome<Vec<Profile>> {
 }
 
 fn workload_files(path: &Path) -> Outcome<Vec<PathBuf>> {
-    let unreadable =
-        |error: std::io::Error| Failure::refused(format!("cannot read {}: {error}", path.display()));
+    let unreadable = |error: std::io::Error| {
+        Failure::refused(format!("cannot read {}: {error}", path.display()))
+    };
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -64,7 +65,8 @@ fn workload_files(path: &Path) -> Outcome<Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Outcome<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+    std::fs::read(path)
+        .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
 }
 
 /// The files and variables of this machine, for references in fio job files.
@@ -97,8 +99,9 @@ fn add(catalog: &mut Catalog, path: &Path) -> Outcome {
     let (name, content) = (path.display().to_string(), read(path)?);
     match imported(path, &content)? {
         None => {
-            let text = String::from_utf8(content)
-                .map_err(|_| Failure::refused(format!("{name} is not UTF-8 text; save it as UTF-8")))?;
+            let text = String::from_utf8(content).map_err(|_| {
+                Failure::refused(format!("{name} is not UTF-8 text; save it as UTF-8"))
+            })?;
             catalog.read(&name, &text)?;
         }
         Some((group, notes)) => {
@@ -159,7 +162,9 @@ pub fn profiles(asked: &BenchProfiles) -> Outcome {
                 .collect(),
             false => select(&catalog, &asked.names)?,
         };
-        return output::json(&serde_json::json!({ "profiles": chosen.iter().map(json).collect::<Vec<_>>() }));
+        return output::json(
+            &serde_json::json!({ "profiles": chosen.iter().map(json).collect::<Vec<_>>() }),
+        );
     }
     if asked.names.is_empty() {
         return list(&catalog);

@@ -15,7 +15,13 @@ pub struct Remote {
 
     /// The session token from 'softroc account login'. Other users can see command lines: prefer
     /// the variable.
-    #[arg(long, global = true, value_name = "TOKEN", env = "SOFTROC_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "SOFTROC_TOKEN",
+        hide_env_values = true
+    )]
     pub token: Option<String>,
 
     /// The fingerprint (SHA-256) of the remote certificate, as 'softroc serve --manage' prints it.

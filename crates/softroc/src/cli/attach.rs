@@ -11,7 +11,13 @@ pub struct Attach {
     pub volumes: Vec<String>,
 
     /// The kernel driver of the disk.
-    #[arg(long = "as", value_name = "WAY", default_value = "nbd", conflicts_with = "list", help = driver())]
+    #[arg(
+        long = "as",
+        value_name = "WAY",
+        default_value = "nbd",
+        conflicts_with = "list",
+        help = driver()
+    )]
     pub by: AttachWay,
 
     /// Attach the disks read-only.
@@ -30,8 +36,8 @@ pub struct Attach {
 /// The help of `--as`.
 fn driver() -> String {
     format!(
-        "The kernel driver of the disk. nbd works with every kernel. ublk is faster and reports strip \
-         and stripe sizes, but needs Linux {} or newer with ublk_drv",
+        "The kernel driver of the disk. nbd works with every kernel. ublk is faster and reports \
+         strip and stripe sizes, but needs Linux {} or newer with ublk_drv",
         platform_linux::UBLK_SINCE
     )
 }

@@ -43,14 +43,16 @@ pub enum BenchCommand {
     Compare(BenchCompare),
     /// Export measurements to files: JSON, CSV, a report, a plot.
     Export {
-        /// Numbers or names of measurements, last, or results files; several are exported side by side.
+        /// Numbers or names of measurements, last, or results files; several are exported side by
+        /// side.
         #[arg(required = true, value_name = "RUN")]
         runs: Vec<String>,
         /// The files to write.
         #[command(flatten)]
         files: Files,
     },
-    /// Merge measurements that ran at the same time on several hosts: rates are added, histograms merged.
+    /// Merge measurements that ran at the same time on several hosts: rates are added, histograms
+    /// merged.
     Merge(BenchMerge),
     /// Delete stored measurements.
     Delete {
@@ -85,8 +87,8 @@ pub struct BenchProfiles {
 /// See [`BenchCommand::Import`].
 #[derive(Args, Debug)]
 pub struct BenchImport {
-    /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf). Files that a job file includes are
-    /// read; environment variables in it are replaced.
+    /// An fio job file (.fio, .job, .ini) or an Iometer configuration (.icf). Files that a job file
+    /// includes are read; environment variables in it are replaced.
     pub file: PathBuf,
 
     /// The output file [default: standard output].
@@ -161,8 +163,8 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
 
-    /// The plot for --svg and --png: best-iops, best-throughput, or throughput, latency, distribution or time of a
-    /// profile, such as latency:database.
+    /// The plot for --svg and --png: best-iops, best-throughput, or throughput, latency,
+    /// distribution or time of a profile, such as latency:database.
     #[arg(long, value_name = "PLOT", default_value = "best-iops")]
     pub plot: Plot,
 }
@@ -170,19 +172,20 @@ pub struct Files {
 /// A measurement.
 #[derive(Args, Debug)]
 pub struct BenchRun {
-    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME, or
-    /// array:LEVEL,drives=8xmem:256M,strip=64K (a temporary array inside this process).
+    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME,
+    /// or array:LEVEL,drives=8xmem:256M,strip=64K (a temporary array inside this process).
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// A load profile: a name, a family or a group from 'softroc bench profiles', or a definition such as
-    /// random,67%read,8K. Options may follow, such as database,hot=90%:4G,rate=5000/s. May be given several times
-    /// [default: all profiles of --workload-file, otherwise the five standard profiles].
+    /// A load profile: a name, a family or a group from 'softroc bench profiles', or a definition
+    /// such as random,67%read,8K. Options may follow, such as database,hot=90%:4G,rate=5000/s. May
+    /// be given several times [default: all profiles of --workload-file, otherwise the five
+    /// standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// A file of load profiles, a folder of such files, an fio job file (.fio) or an Iometer configuration (.icf).
-    /// May be given several times.
+    /// A file of load profiles, a folder of such files, an fio job file (.fio) or an Iometer
+    /// configuration (.icf). May be given several times.
     #[arg(long, value_name = "FILE")]
     pub workload_file: Vec<PathBuf>,
 
@@ -191,8 +194,8 @@ pub struct BenchRun {
     #[arg(long, value_name = "LADDER")]
     pub outstanding: Option<String>,
 
-    /// The part of the targets to measure: 0..10%, 10%..35% or 4G..8G. by-access measures sequential profiles in the
-    /// first 10 % and all others in the next 25 %.
+    /// The part of the targets to measure: 0..10%, 10%..35% or 4G..8G. by-access measures
+    /// sequential profiles in the first 10 % and all others in the next 25 %.
     #[arg(long, value_name = "AREA", default_value = "all")]
     pub area: Area,
 
@@ -212,11 +215,13 @@ pub struct BenchRun {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// The measuring time at each number of outstanding I/Os [default: that of the profile, otherwise 30s].
+    /// The measuring time at each number of outstanding I/Os [default: that of the profile,
+    /// otherwise 30s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// The time to run before each measurement; 0s for none [default: that of the profile, otherwise 5s].
+    /// The time to run before each measurement; 0s for none [default: that of the profile,
+    /// otherwise 5s].
     #[arg(long, value_name = "TIME", value_parser = parse_ramp)]
     pub ramp: Option<std::time::Duration>,
 
@@ -235,12 +240,19 @@ pub struct BenchRun {
     /// Measure rounds of this length until it is steady, which means that five consecutive rounds
     /// are: they differ by at most 20 % and drift by at most 10 %. At most 25 rounds; the result is
     /// that of the five.
-    #[arg(long, value_name = "ROUND", num_args = 0..=1, default_missing_value = "60s", require_equals = true,
-        value_parser = parse_duration, conflicts_with_all = ["runtime", "max_runtime"])]
+    #[arg(
+        long,
+        value_name = "ROUND",
+        num_args = 0..=1,
+        default_missing_value = "60s",
+        require_equals = true,
+        value_parser = parse_duration,
+        conflicts_with_all = ["runtime", "max_runtime"]
+    )]
     pub steady_state: Option<std::time::Duration>,
 
-    /// Write sequentially before measuring: a size, or snia for twice the measured area and then each profile in
-    /// rounds until it is steady.
+    /// Write sequentially before measuring: a size, or snia for twice the measured area and then
+    /// each profile in rounds until it is steady.
     #[arg(long, value_name = "SIZE", default_value = "none")]
     pub precondition: Precondition,
 

@@ -17,8 +17,8 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Level,
 
-    /// The drives in slot order: paths, mem:SIZE, nbd:// addresses. If they are all drives of an array, the volume uses
-    /// its free space.
+    /// The drives in slot order: paths, mem:SIZE, nbd:// addresses. If they are all drives of an
+    /// array, the volume uses its free space.
     #[arg(long, required_unless_present = "array", num_args = 1.., value_name = "DRIVE")]
     pub drives: Vec<String>,
 
@@ -40,7 +40,8 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "SIZE", visible_alias = "stripe-size")]
     pub strip: Option<StripSize>,
 
-    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
+    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that
+    /// of the level].
     #[arg(long, value_name = "LAYOUT", visible_alias = "arrangement")]
     pub layout: Option<String>,
 
@@ -97,7 +98,11 @@ pub struct VolumeCreate {
     /// KiB both), or default: those of the drives. Choose 512e if larger drives may replace these
     /// later: they have physical sectors of 4 KiB, and hosts then align their writes. 'volume set'
     /// changes it later.
-    #[arg(long = "sector", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
+    #[arg(
+        long = "sector",
+        value_name = "FORMAT",
+        value_parser = setting(SectorFormat::ALL, SectorFormat::name)
+    )]
     pub sector_format: Option<SectorFormat>,
 
     /// The unit to which drive sizes are rounded down, so that a slightly smaller replacement fits:

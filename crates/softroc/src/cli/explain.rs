@@ -10,7 +10,11 @@ use units::StripSize;
 #[derive(Args, Debug)]
 pub struct Explain {
     /// Explain for this volume of the running controller, in its current state.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies"])]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["level", "drives", "spans", "strip", "layout", "copies"],
+    )]
     pub volume: Option<String>,
 
     /// The RAID level.
@@ -25,12 +29,20 @@ pub struct Explain {
     #[arg(long, value_name = "SIZE", default_value = "64K", visible_alias = "stripe-size")]
     pub strip: StripSize,
 
-    /// The number of spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise the fewest].
+    /// The number of spans (RAID 00, 10, 50, 60) [default: pairs for RAID 10, otherwise the
+    /// fewest].
     #[arg(long, value_name = "N")]
     pub spans: Option<u16>,
 
-    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that of the level].
-    #[arg(long, value_name = "LAYOUT", visible_alias = "arrangement", aliases = ["rotation", "mirrors"], value_parser = parse_layout)]
+    /// The layout of parity or copies on the drives, such as left-symmetric or near [default: that
+    /// of the level].
+    #[arg(
+        long,
+        value_name = "LAYOUT",
+        visible_alias = "arrangement",
+        aliases = ["rotation", "mirrors"],
+        value_parser = parse_layout,
+    )]
     pub layout: Option<LayoutName>,
 
     /// The number of copies of each strip (RAID 1E) [default: 2].
@@ -87,7 +99,8 @@ pub enum LayoutName {
 
 /// Reads a layout such as `left-symmetric` or `near`.
 fn parse_layout(text: &str) -> Result<LayoutName, String> {
-    let (parity, mirrors) = (text.parse().map(LayoutName::Parity), text.parse().map(LayoutName::Mirrors));
+    let (parity, mirrors) =
+        (text.parse().map(LayoutName::Parity), text.parse().map(LayoutName::Mirrors));
     let names = || {
         let parity = ParityArrangement::ALL.map(ParityArrangement::name);
         [&parity[..], &MirrorArrangement::ALL.map(MirrorArrangement::name)].concat().join(", ")

@@ -6,9 +6,11 @@ use clap::Subcommand;
 /// The subcommands of `softroc foreign`.
 #[derive(Subcommand, Debug)]
 pub enum ForeignCommand {
-    /// List volumes of other systems on registered drives, whether they can be imported, and unusable drives.
+    /// List volumes of other systems on registered drives, whether they can be imported, and
+    /// unusable drives.
     List(Output),
-    /// Import a volume of another system with its data. All volumes on the same drives are imported.
+    /// Import a volume of another system with its data. All volumes on the same drives are
+    /// imported.
     Import {
         /// The name or identity of the volume in 'softroc foreign list'.
         volume: String,

@@ -1,5 +1,5 @@
-//! Help in one line per option and command, within the width of the terminal. The man pages have the
-//! complete texts.
+//! Help in one line per option and command, within the width of the terminal. The man pages have
+//! the complete texts.
 
 use crate::output::{width, wrapped};
 use clap::{Arg, Command};
@@ -23,7 +23,8 @@ pub fn in_lines(command: Command) -> Command {
 }
 
 fn all_in_lines(command: Command, columns: usize) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let names: Vec<String> =
+        command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let mut command = names.into_iter().fold(command, |command, name| {
         command.mut_subcommand(name, |subcommand| all_in_lines(subcommand, columns))
     });
@@ -39,20 +40,30 @@ fn page(command: &mut Command, columns: usize) -> String {
     let commands: Vec<(String, String)> = command
         .get_subcommands()
         .filter(|one| !one.is_hide_set())
-        .map(|one| (one.get_name().to_owned(), one.get_about().map(ToString::to_string).unwrap_or_default()))
+        .map(|one| {
+            (
+                one.get_name().to_owned(),
+                one.get_about().map(ToString::to_string).unwrap_or_default(),
+            )
+        })
         .collect();
     parts.extend(section("Commands", &commands, columns));
     let shown = |arg: &&Arg| !arg.is_hide_set();
     let entry = |arg: &Arg| (name(arg), text(arg));
-    let operands: Vec<(String, String)> = command.get_positionals().filter(shown).map(entry).collect();
+    let operands: Vec<(String, String)> =
+        command.get_positionals().filter(shown).map(entry).collect();
     parts.extend(section("Arguments", &operands, columns));
-    let options: Vec<(String, String)> =
-        command.get_arguments().filter(|arg| !arg.is_positional()).filter(shown).map(entry).collect();
+    let options: Vec<(String, String)> = command
+        .get_arguments()
+        .filter(|arg| !arg.is_positional())
+        .filter(shown)
+        .map(entry)
+        .collect();
     parts.extend(section("Options", &options, columns));
     let more = command.get_after_help().map(ToString::to_string);
-    parts.extend(
-        more.map(|more| more.lines().flat_map(|line| wrapped(line, columns)).collect::<Vec<_>>().join("\n")),
-    );
+    parts.extend(more.map(|more| {
+        more.lines().flat_map(|line| wrapped(line, columns)).collect::<Vec<_>>().join("\n")
+    }));
     parts.push(format!("Complete texts: man {}", command.get_display_name().unwrap_or("softroc")));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
@@ -64,7 +75,9 @@ fn section(heading: &str, entries: &[(String, String)], columns: usize) -> Optio
     let most = most.min(WIDEST);
     let line = |(name, text): &(String, String)| {
         let taken = 2 + name.chars().count().max(most) + 2;
-        format!("  {name:most$}  {}", brief(text, columns.saturating_sub(taken))).trim_end().to_owned()
+        format!("  {name:most$}  {}", brief(text, columns.saturating_sub(taken)))
+            .trim_end()
+            .to_owned()
     };
     let lines: Vec<String> = entries.iter().map(line).collect();
     Some(format!("{heading}:\n{}", lines.join("\n")))
@@ -81,7 +94,9 @@ fn name(arg: &Arg) -> String {
     };
     let short = arg.get_short().map(|short| format!("-{short}, "));
     match arg.get_long() {
-        Some(long) => format!("{}--{long} {values}", short.unwrap_or_default()).trim_end().to_owned(),
+        Some(long) => {
+            format!("{}--{long} {values}", short.unwrap_or_default()).trim_end().to_owned()
+        }
         None => values,
     }
 }
@@ -92,13 +107,15 @@ fn text(arg: &Arg) -> String {
         return "Print help".to_owned();
     }
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    let is_value = arg.get_action().takes_values() && !values.is_empty() && !arg.is_hide_default_value_set();
+    let values: Vec<_> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let is_value =
+        arg.get_action().takes_values() && !values.is_empty() && !arg.is_hide_default_value_set();
     if is_value { format!("{help} [default: {}]", values.join(" ")) } else { help }
 }
 
-/// As much of a help text as fits one line: all of it, its first sentence, or a part of that; and the
-/// default value, if there is space left.
+/// As much of a help text as fits one line: all of it, its first sentence, or a part of that; and
+/// the default value, if there is space left.
 fn brief(text: &str, room: usize) -> String {
     let (start, rest) = text.split_once(" [default: ").unwrap_or((text, ""));
     let (value, end) = rest.split_once(']').unwrap_or((rest, ""));
@@ -123,9 +140,14 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_at_the_end_of_a_thought() {
-        let text = "The size of the cache, in memory; 0 for none. It is allocated later [default: 4 GiB]";
+        let text = "The size of the cache, in memory; 0 for none. It is allocated later [default: \
+            4 GiB]";
         for (room, line) in [
-            (90, "The size of the cache, in memory; 0 for none. It is allocated later [default: 4 GiB]"),
+            (
+                90,
+                "The size of the cache, in memory; 0 for none. It is allocated later [default: 4 \
+                GiB]",
+            ),
             (64, "The size of the cache, in memory; 0 for none [default: 4 GiB]"),
             (60, "The size of the cache, in memory; 0 for none"),
             (40, "The size of the cache, in memory"),
@@ -140,7 +162,9 @@ mod tests {
         let text = page(&mut command, PAGE);
         let usage = command.render_usage().to_string();
         let is_long = |line: &&str| line.chars().count() > PAGE && !usage.contains(line.trim());
-        found.extend(text.lines().filter(is_long).map(|line| format!("{}: {line}", command.get_name())));
+        found.extend(
+            text.lines().filter(is_long).map(|line| format!("{}: {line}", command.get_name())),
+        );
         command.get_subcommands().for_each(|one| too_long(one, found));
     }
 
@@ -150,7 +174,9 @@ mod tests {
         too_long(&Cli::shaped(), &mut found);
         assert!(found.is_empty(), "{}", found.join("\n"));
         let help = |words: &[&str]| {
-            Cli::parsed(words.iter().map(std::ffi::OsString::from).collect()).expect_err("help").to_string()
+            Cli::parsed(words.iter().map(std::ffi::OsString::from).collect())
+                .expect_err("help")
+                .to_string()
         };
         let serve = help(&["softroc", "serve", "--help"]);
         assert_eq!(serve, help(&["softroc", "serve", "-h"]));

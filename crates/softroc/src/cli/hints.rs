@@ -67,7 +67,10 @@ fn made(hint: &str) -> Vec<String> {
     let mut made = vec![hint.to_owned()];
     for (name, words) in WORDS {
         if hint.contains(name) {
-            made = made.iter().flat_map(|text| words.iter().map(|word| text.replace(name, word))).collect();
+            made = made
+                .iter()
+                .flat_map(|text| words.iter().map(|word| text.replace(name, word)))
+                .collect();
         }
     }
     let stand_in = |text: &String| {
@@ -87,7 +90,8 @@ fn made(hint: &str) -> Vec<String> {
 
 /// The syntax error of a command, if any. Messages may omit operands.
 fn misunderstood(command: &str) -> Option<String> {
-    let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_end_matches("...")).collect();
+    let words: Vec<&str> =
+        command.split_whitespace().map(|word| word.trim_end_matches("...")).collect();
     let all: Vec<std::ffi::OsString> = words.iter().map(std::ffi::OsString::from).collect();
     if crate::topics::asked(&all).is_some() {
         return None;
@@ -101,7 +105,9 @@ fn misunderstood(command: &str) -> Option<String> {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
             | ErrorKind::TooFewValues
             | ErrorKind::WrongNumberOfValues => None,
-            _ => Some(format!("{command}: {}", error.to_string().lines().next().unwrap_or_default())),
+            _ => {
+                Some(format!("{command}: {}", error.to_string().lines().next().unwrap_or_default()))
+            }
         },
     }
 }
@@ -129,12 +135,14 @@ fn every_command_that_a_message_tells_to_run_is_understood() {
 
 #[test]
 fn a_command_that_does_not_exist_is_found() {
-    let text =
-        "x(\"run 'softroc volume name {} NEW'; or 'softroc drive {verb} {0}'\");\n// 'softroc nothing'\n";
+    let text = "x(\"run 'softroc volume name {} NEW'; or 'softroc drive {verb} {0}'\");\n\
+        // 'softroc nothing'\n";
     let found = hints(text);
     let expected = ["softroc drive {verb} {0}", "softroc volume name {} NEW"];
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
     assert!(misunderstood("softroc volume name 7 NEW").is_some());
     assert_eq!(made("softroc drive {verb} {0}")[1], "softroc drive offline 7");
-    assert!(made("softroc drive {verb} {0}").iter().all(|command| misunderstood(command).is_none()));
+    assert!(
+        made("softroc drive {verb} {0}").iter().all(|command| misunderstood(command).is_none())
+    );
 }

@@ -23,7 +23,9 @@ mod watch;
 
 pub use account::{AccountCommand, Remote};
 pub use attach::{Attach, AttachSwitch, Detach};
-pub use bench::{Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files};
+pub use bench::{
+    Bench, BenchCommand, BenchCompare, BenchImport, BenchMerge, BenchProfiles, BenchRun, Files,
+};
 
 pub use cache::CacheCommand;
 pub use config::{ConfigCommand, ConfigRestore};
@@ -49,9 +51,8 @@ use units::ByteCount;
 /// SoftROC: the RAID-on-Chip controller in software.
 #[derive(Parser, Debug)]
 #[command(name = "softroc", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(
-    after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 bytes.\nMore: softroc help options, softroc help levels, softroc help event-codes."
-)]
+#[command(after_help = "Start with 'softroc quickstart'. Sizes take binary suffixes: 64K = 65536 \
+        bytes.\nMore: softroc help options, softroc help levels, softroc help event-codes.")]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -95,7 +96,8 @@ impl Cli {
 }
 
 fn without_global_options(command: clap::Command, is_root: bool) -> clap::Command {
-    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let names: Vec<String> =
+        command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let mut command = names.into_iter().fold(command, |command, name| {
         command.mut_subcommand(name, |subcommand| without_global_options(subcommand, false))
     });
@@ -135,7 +137,8 @@ pub struct Checked {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive failure.
+    /// Take the tour: create a RAID volume on file drives, measure it, and rebuild it after a drive
+    /// failure.
     Quickstart(Quickstart),
     /// Run the controller in the foreground.
     Serve(Box<Serve>),
@@ -161,7 +164,8 @@ pub enum Command {
     /// Manage persistent cache memory of other controllers: list, remove.
     #[command(subcommand)]
     Cache(CacheCommand),
-    /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and schedules.
+    /// Manage background tasks (rebuilds, consistency checks, patrol reads), their rates and
+    /// schedules.
     #[command(subcommand)]
     Task(tasks::TaskCommand),
     /// Manage accounts for the network: add, list, set, remove, login, logout.
@@ -256,8 +260,8 @@ pub struct Quickstart {
 /// See [`Command::Serve`].
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Sockets inherited
-    /// through LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
+    /// The address of the NBD port: HOST:PORT or unix:PATH. May be given several times. Sockets
+    /// inherited through LISTEN_FDS are served, too [default: unix:STATE/nbd.sock].
     #[arg(long, value_name = "ADDR")]
     pub nbd: Vec<Address>,
 
@@ -444,8 +448,8 @@ pub struct Rescue {
     #[arg(required = true, value_name = "DRIVE")]
     pub drives: Vec<String>,
 
-    /// Serve the readable volumes over NBD, read-only, until interrupted: HOST:PORT or unix:PATH. May be given several
-    /// times.
+    /// Serve the readable volumes over NBD, read-only, until interrupted: HOST:PORT or unix:PATH.
+    /// May be given several times.
     #[arg(long, value_name = "ADDR")]
     pub serve: Vec<Address>,
 
@@ -466,11 +470,13 @@ pub struct Rescue {
     pub backup_file: Option<String>,
 
     /// Guess the layout from the contents, for drives without metadata: level, drive order, layout,
-    /// strip size and data offset. For Intel arrays, guess the order of drives without a serial number.
+    /// strip size and data offset. For Intel arrays, guess the order of drives without a serial
+    /// number.
     #[arg(long)]
     pub guess: bool,
 
-    /// The number of the guess to serve, from the table [default: the best one, if no other is as good].
+    /// The number of the guess to serve, from the table [default: the best one, if no other is as
+    /// good].
     #[arg(long, value_name = "N", requires = "guess", requires = "serve")]
     pub candidate: Option<usize>,
 
@@ -478,7 +484,8 @@ pub struct Rescue {
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub memory: ByteCount,
 
-    /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a trusted network.
+    /// Allow NBD addresses that other machines can reach. Connections are not encrypted; use a
+    /// trusted network.
     #[arg(long)]
     pub allow_remote: bool,
 
@@ -488,7 +495,8 @@ pub struct Rescue {
 }
 
 fn parse_serial(text: &str) -> Result<(String, String), String> {
-    let parts = text.rsplit_once('=').filter(|(drive, serial)| !drive.is_empty() && !serial.is_empty());
+    let parts =
+        text.rsplit_once('=').filter(|(drive, serial)| !drive.is_empty() && !serial.is_empty());
     let (drive, serial) =
         parts.ok_or_else(|| format!("'{text}' is not DRIVE=NUMBER, as in a.img=WD-WX12345"))?;
     Ok((drive.into(), serial.into()))
@@ -499,12 +507,14 @@ fn parse_size_was(text: &str) -> Result<(Option<String>, ByteCount), String> {
         Some((drive, size)) => (Some(drive.to_owned()), size),
         None => (None, text),
     };
-    let wrong =
-        |why: String| format!("'{text}' is not SIZE or DRIVE=SIZE, as in 16MiB or a.img=16MiB ({why})");
+    let wrong = |why: String| {
+        format!("'{text}' is not SIZE or DRIVE=SIZE, as in 16MiB or a.img=16MiB ({why})")
+    };
     if drive.as_ref().is_some_and(String::is_empty) {
         return Err(wrong("no drive is named before '='".into()));
     }
-    let size: ByteCount = size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
+    let size: ByteCount =
+        size.parse().map_err(|error: units::ParseSizeError| wrong(error.to_string()))?;
     Ok((drive, size))
 }
 
@@ -514,16 +524,17 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).map_err(|_| wrong())?;
     match mode {
         0o1000.. => Err(wrong()),
-        mode if mode & 0o600 != 0o600 => {
-            Err(format!("'{text}' locks out the user of the controller; expected a mode such as 0660"))
-        }
+        mode if mode & 0o600 != 0o600 => Err(format!(
+            "'{text}' locks out the user of the controller; expected a mode such as 0660"
+        )),
         mode => Ok(mode),
     }
 }
 
 /// Reads a time such as `30s`, `500ms`, `2m` or `7d`.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || format!("'{text}' is not a time; expected a number with ms, s, m, h or d, such as 30s");
+    let wrong =
+        || format!("'{text}' is not a time; expected a number with ms, s, m, h or d, such as 30s");
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -541,8 +552,11 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
 
 /// Reads a time limit such as `remote.write=5s`.
 fn parse_time_limit(text: &str) -> Result<(String, std::time::Duration), String> {
-    let wrong =
-        || format!("'{text}' is not a time limit; expected CLASS.OPERATION=TIME, such as remote.write=5s");
+    let wrong = || {
+        format!(
+            "'{text}' is not a time limit; expected CLASS.OPERATION=TIME, such as remote.write=5s"
+        )
+    };
     let (name, time) = text.split_once('=').ok_or_else(wrong)?;
     let limit = parse_duration(time)?;
     platform::LimitsByClass::default().set(name, limit)?;
@@ -556,7 +570,9 @@ pub fn parse_seconds(text: &str) -> Result<u32, String> {
         .map_err(|_| format!("'{text}' is too long; the maximum is {} s", u32::MAX))?;
     match time.subsec_nanos() {
         0 => Ok(seconds),
-        _ => Err(format!("'{text}' is not a time of whole seconds; expected a time such as 30s or 5m")),
+        _ => Err(format!(
+            "'{text}' is not a time of whole seconds; expected a time such as 30s or 5m"
+        )),
     }
 }
 
@@ -591,11 +607,13 @@ mod tests {
     #[test]
     fn bench_may_leave_out_run() {
         let with =
-            Cli::try_parse_from(["softroc", "bench", "run", "/tmp/x", "--profile", "database"]).unwrap();
-        let without = Cli::try_parse_from(["softroc", "bench", "/tmp/x", "--profile", "database"]).unwrap();
-        assert!(matches!(with.command, Command::Bench(b) if matches!(b.command, Some(BenchCommand::Run(_)))));
-        assert!(
-            matches!(without.command, Command::Bench(b) if b.command.is_none() && b.run.targets == ["/tmp/x"])
-        );
+            Cli::try_parse_from(["softroc", "bench", "run", "/tmp/x", "--profile", "database"])
+                .unwrap();
+        let without =
+            Cli::try_parse_from(["softroc", "bench", "/tmp/x", "--profile", "database"]).unwrap();
+        let Command::Bench(with) = with.command else { panic!() };
+        assert!(matches!(with.command, Some(BenchCommand::Run(_))));
+        let Command::Bench(without) = without.command else { panic!() };
+        assert!(without.command.is_none() && without.run.targets == ["/tmp/x"]);
     }
 }

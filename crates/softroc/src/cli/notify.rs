@@ -43,7 +43,12 @@ pub struct NotifySet {
     pub target: String,
 
     /// The lowest severity to send: info, warning, critical or fatal.
-    #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = ["info", "warning", "critical", "fatal"])]
+    #[arg(
+        long,
+        value_name = "SEVERITY",
+        default_value = "warning",
+        value_parser = ["info", "warning", "critical", "fatal"],
+    )]
     pub severity: String,
 
     /// Send only events with these codes, such as drive.failed, or drive.* for all drive events.

@@ -14,9 +14,11 @@ use units::{ByteCount, StripSize};
 pub enum MethodName {
     /// As 'softroc bench' does: all of the volume, blocks aligned to their size, 1..512.
     Bench,
-    /// A file of 32, 64 or 128 GB (up to 8, up to 16, more drives), aligned to sectors, 1,3,8..512; links carry 85 %.
+    /// A file of 32, 64 or 128 GB (up to 8, up to 16, more drives), aligned to sectors, 1,3,8..512;
+    /// links carry 85 %.
     Fujitsu2013,
-    /// Sequential in the first 10 %, random in the next 25 %, aligned to 4 KiB, 1..512; links carry 90 %.
+    /// Sequential in the first 10 %, random in the next 25 %, aligned to 4 KiB, 1..512; links carry
+    /// 90 %.
     Fujitsu2016,
     /// A file of 8 GB, aligned to sectors, 3 outstanding I/Os; links carry 85 %.
     Sx940,
@@ -38,7 +40,8 @@ pub enum Switch {
 /// See [`super::Command::Predict`].
 #[derive(Args, Debug)]
 pub struct Predict {
-    /// The controller: an alias or a product name from 'softroc catalog list', or direct for a single drive.
+    /// The controller: an alias or a product name from 'softroc catalog list', or direct for a
+    /// single drive.
     #[arg(
         long,
         value_name = "NAME",
@@ -84,7 +87,8 @@ pub struct Predict {
     #[arg(long, value_name = "MODE")]
     pub write_mode: Option<String>,
 
-    /// The read mode of a controller that has one: read-ahead or no-read-ahead [default: read-ahead].
+    /// The read mode of a controller that has one: read-ahead or no-read-ahead [default:
+    /// read-ahead].
     #[arg(long, value_name = "MODE")]
     pub read_mode: Option<String>,
 
@@ -120,11 +124,13 @@ pub struct Predict {
     #[arg(long, value_name = "on|off")]
     pub drive_cache: Option<Switch>,
 
-    /// A load profile, as for 'softroc bench'; may be given several times [default: the five standard profiles].
+    /// A load profile, as for 'softroc bench'; may be given several times [default: the five
+    /// standard profiles].
     #[arg(long, value_name = "PROFILE")]
     pub profile: Vec<String>,
 
-    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those of the method].
+    /// Outstanding I/Os: 1..512 for the powers of two, or a list such as 1,3,8,16 [default: those
+    /// of the method].
     #[arg(long, value_name = "LADDER")]
     pub outstanding: Option<String>,
 
@@ -160,7 +166,12 @@ pub struct Predict {
     pub seed: u64,
 
     /// The number of seeds. Figures are means over the seeds, intervals come from their spread.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u64).range(1..=100),
+    )]
     pub seeds: u64,
 
     /// A file with a drive or a controller of your own. May be given several times.

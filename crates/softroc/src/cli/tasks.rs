@@ -238,12 +238,18 @@ pub enum SpareCommand {
         #[arg(required = true, value_name = "DRIVE")]
         drives: Vec<String>,
         /// Dedicate the spares to the arrays of these volumes [default: global, for all arrays].
-        #[arg(long = "for", value_name = "VOLUME", num_args = 1.., conflicts_with = "same_enclosure")]
+        #[arg(
+            long = "for",
+            value_name = "VOLUME",
+            num_args = 1..,
+            conflicts_with = "same_enclosure"
+        )]
         volumes: Vec<String>,
         /// Use the spares only in their enclosures: for arrays with a drive there.
         #[arg(long)]
         same_enclosure: bool,
-        /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new drive.
+        /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new
+        /// drive.
         #[arg(long)]
         permanent: bool,
         /// Overwrite data on the drives: file systems, partitions, other arrays.
@@ -279,30 +285,55 @@ pub enum Switch {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct VolumeSet {
-    /// The volume. The policies apply to all volumes of its array, except --write-mode, --read-mode,
-    /// --cache-mode, --drive-cache, --preset, --write-hole, --sector and --attach.
+    /// The volume. The policies apply to all volumes of its array, except --write-mode,
+    /// --read-mode, --cache-mode, --drive-cache, --preset, --write-hole, --sector and --attach.
     pub name: String,
 
     /// When writes of this volume are acknowledged: see 'softroc volume create --help'. Hosts stay
     /// connected.
-    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(WriteMode::ALL, WriteMode::name))]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "MODE",
+        value_parser = setting(WriteMode::ALL, WriteMode::name)
+    )]
     pub write_mode: Option<WriteMode>,
 
     /// Whether the cache reads ahead, if reads are sequential. Hosts stay connected.
-    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(ReadMode::ALL, ReadMode::name))]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "MODE",
+        value_parser = setting(ReadMode::ALL, ReadMode::name)
+    )]
     pub read_mode: Option<ReadMode>,
 
     /// Whether the cache keeps data that hosts read. Hosts stay connected.
-    #[arg(long, group = "what", value_name = "MODE", value_parser = setting(CacheMode::ALL, CacheMode::name))]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "MODE",
+        value_parser = setting(CacheMode::ALL, CacheMode::name)
+    )]
     pub cache_mode: Option<CacheMode>,
 
     /// The write caches of this volume's drives: see 'softroc volume create --help'. Hosts stay
     /// connected.
-    #[arg(long, group = "what", value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "SWITCH",
+        value_parser = setting(DriveCache::ALL, DriveCache::name)
+    )]
     pub drive_cache: Option<DriveCache>,
 
     /// The four settings above under one name, for this volume: see 'softroc volume create --help'.
-    #[arg(long, group = "what", value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "PRESET",
+        value_parser = setting(Preset::ALL, Preset::name)
+    )]
     pub preset: Option<Preset>,
 
     /// How this volume closes the write hole: see 'softroc volume create --help'. Hosts stay
@@ -311,7 +342,12 @@ pub struct VolumeSet {
     pub write_hole: Option<WriteHole>,
 
     /// The sector sizes reported to new connections: see 'softroc volume create --help'.
-    #[arg(long = "sector", group = "what", value_name = "FORMAT", value_parser = setting(SectorFormat::ALL, SectorFormat::name))]
+    #[arg(
+        long = "sector",
+        group = "what",
+        value_name = "FORMAT",
+        value_parser = setting(SectorFormat::ALL, SectorFormat::name)
+    )]
     pub sector_format: Option<SectorFormat>,
 
     /// Attach this volume as a disk of this machine, now and whenever the controller serves it, as
@@ -321,7 +357,13 @@ pub struct VolumeSet {
 
     /// The share of time of tasks, while hosts do I/O, such as 30%: rebuilds, resyncs, checks
     /// and copies.
-    #[arg(long, group = "what", value_name = "PERCENT", value_parser = parse_percent, visible_alias = "rebuild-rate")]
+    #[arg(
+        long,
+        group = "what",
+        value_name = "PERCENT",
+        value_parser = parse_percent,
+        visible_alias = "rebuild-rate"
+    )]
     pub task_rate: Option<u8>,
 
     /// Fail a drive after N unrepaired medium errors; 0 for never.
@@ -340,7 +382,8 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub emergency_spare: Option<Switch>,
 
-    /// Predictive-failure copy: copy a drive that predicts its failure or is worn out to a spare before it fails.
+    /// Predictive-failure copy: copy a drive that predicts its failure or is worn out to a spare
+    /// before it fails.
     #[arg(
         long = "predictive-failure-copy",
         group = "what",
@@ -353,7 +396,8 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub mixed_kinds: Option<Switch>,
 
-    /// Start the array without missing drives: after a clean shutdown (auto), or never without asking (ask).
+    /// Start the array without missing drives: after a clean shutdown (auto), or never without
+    /// asking (ask).
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
 
@@ -384,7 +428,9 @@ fn parse_start_degraded(text: &str) -> Result<controller::StartDegraded, String>
 
 /// Reads a number of days or weeks such as `30d` or `4w`.
 fn parse_days(text: &str) -> Result<u32, String> {
-    let wrong = || format!("'{text}' is not a number of days or weeks; expected a period such as 30d or 4w");
+    let wrong = || {
+        format!("'{text}' is not a number of days or weeks; expected a period such as 30d or 4w")
+    };
     let (number, days) = match text.trim().split_at_checked(text.trim().len().saturating_sub(1)) {
         Some((number, "d")) => (number, 1),
         Some((number, "w")) => (number, 7),

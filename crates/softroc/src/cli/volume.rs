@@ -133,7 +133,12 @@ pub struct VolumeMigrate {
     /// The name of the volume.
     pub name: String,
     /// The new level [default: unchanged].
-    #[arg(long, value_name = "LEVEL", value_parser = levels(), required_unless_present_any = ["strip", "remove"])]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        value_parser = levels(),
+        required_unless_present_any = ["strip", "remove"],
+    )]
     pub level: Option<Level>,
     /// The drives to add, after the existing ones.
     #[arg(long, num_args = 1.., value_name = "DRIVE")]

@@ -25,11 +25,21 @@ pub struct Sampling {
 #[derive(Args, Clone, Debug)]
 pub struct StatsSpan {
     /// Show the history of this period instead: at most 30d. For one NAME, also in intervals.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["interval", "count"])]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        conflicts_with_all = ["interval", "count"]
+    )]
     pub since: Option<Duration>,
 
     /// The largest number of intervals of a history.
-    #[arg(long, value_name = "N", requires = "since", value_parser = clap::value_parser!(u64).range(1..=1500))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "since",
+        value_parser = clap::value_parser!(u64).range(1..=1500)
+    )]
     pub points: Option<u64>,
 
     /// The sampling.

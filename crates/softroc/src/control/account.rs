@@ -13,13 +13,16 @@ impl Control {
     pub fn account(&self, command: &AccountCommand) -> Outcome {
         match command {
             AccountCommand::Add { name, role, password_stdin, must_change, output } => {
-                let mut body = json!({ "name": name, "role": role.name(), "must_change": must_change });
+                let mut body =
+                    json!({ "name": name, "role": role.name(), "must_change": must_change });
                 if *password_stdin {
                     body["password"] = password()?.into();
                 }
                 self.show_access("POST", "/v1/accounts", Some(body), output.json)
             }
-            AccountCommand::List(output) => self.show_access("GET", "/v1/accounts", None, output.json),
+            AccountCommand::List(output) => {
+                self.show_access("GET", "/v1/accounts", None, output.json)
+            }
             AccountCommand::Set { name, output, .. } => {
                 let body = changes(command)?;
                 self.show_access("PATCH", &of(name)?, Some(body), output.json)
@@ -35,12 +38,15 @@ impl Control {
                 let body = json!({ "account": name, "password": password()? });
                 self.show_access("POST", "/v1/session", Some(body), output.json)
             }
-            AccountCommand::Logout(output) => self.show_access("DELETE", "/v1/session", None, output.json),
+            AccountCommand::Logout(output) => {
+                self.show_access("DELETE", "/v1/session", None, output.json)
+            }
         }
     }
 
     fn show_access(&self, method: &str, path: &str, body: Option<Value>, json: bool) -> Outcome {
-        let reply: AccessReply = control_api::client::access(self.place(), method, path, body.as_ref())?;
+        let reply: AccessReply =
+            control_api::client::access(self.place(), method, path, body.as_ref())?;
         if json {
             return output::json(&reply);
         }
@@ -60,7 +66,9 @@ impl Control {
 /// The changes of `account set`, as JSON.
 fn changes(command: &AccountCommand) -> Outcome<Value> {
     let mut body = Map::new();
-    let AccountCommand::Set { role, to, password_stdin, new_password, enable, disable, unlock, .. } = command
+    let AccountCommand::Set {
+        role, to, password_stdin, new_password, enable, disable, unlock, ..
+    } = command
     else {
         return Ok(body.into());
     };
@@ -89,7 +97,9 @@ fn of(name: &str) -> Outcome<String> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match !name.is_empty() && !name.starts_with('.') && name.chars().all(is_letter) {
         true => Ok(format!("/v1/accounts/{name}")),
-        false => Err(Failure::not_found(format!("there is no account '{name}'; see 'softroc account list'"))),
+        false => Err(Failure::not_found(format!(
+            "there is no account '{name}'; see 'softroc account list'"
+        ))),
     }
 }
 
@@ -104,10 +114,9 @@ pub(super) fn secret_line(what: &str) -> Outcome<String> {
         eprint!("The {what} (visible while you type): ");
     }
     let mut line = String::new();
-    input
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| Failure::refused(format!("cannot read the {what} from standard input: {error}")))?;
+    input.lock().read_line(&mut line).map_err(|error| {
+        Failure::refused(format!("cannot read the {what} from standard input: {error}"))
+    })?;
     let line = line.trim_end_matches(['\n', '\r']);
     if line.is_empty() {
         return Err(Failure::usage(format!(

@@ -23,7 +23,8 @@ impl Control {
 
     /// `softroc detach`.
     pub fn detach(&self, detach: &Detach) -> Outcome {
-        let command = |disk: &String| Ok(Command::VolumeDetach { volume: disk.clone(), force: detach.force });
+        let command =
+            |disk: &String| Ok(Command::VolumeDetach { volume: disk.clone(), force: detach.force });
         self.show_each(of_each(&detach.disks, command)?, detach.output.json)
     }
 }

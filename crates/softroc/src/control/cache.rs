@@ -25,7 +25,9 @@ impl Control {
             return Err(Failure::failed("the controller's answer is not a list of memory"));
         };
         // The controller refuses an unlisted memory without a confirmation.
-        let Some(listed) = memories.iter().find(|info| info.memory == memory) else { return Ok(()) };
+        let Some(listed) = memories.iter().find(|info| info.memory == memory) else {
+            return Ok(());
+        };
         output::confirm(&format!("Removing {memory}; {}. Continue?", listed.lost()), false)
     }
 }

@@ -40,7 +40,9 @@ impl Control {
         }
         if !order.yes {
             let reply = control_api::client::configuration(self.place(), Some(&body(true)?))?;
-            let ConfigReply::Differences { differences, .. } = &reply else { return Err(unexpected()) };
+            let ConfigReply::Differences { differences, .. } = &reply else {
+                return Err(unexpected());
+            };
             let changes = differences.iter().filter(|one| one.stays.is_none()).count();
             if changes > 0 {
                 output::say(&render::config::reply(&reply));
@@ -87,9 +89,9 @@ fn content(file: &Path) -> Outcome<String> {
     let name = file.display();
     match read {
         Ok(()) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Failure::not_found(format!("there is no file {name}; 'softroc config save' writes one")))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Failure::not_found(
+            format!("there is no file {name}; 'softroc config save' writes one"),
+        )),
         Err(error) => Err(Failure::refused(format!("cannot read {name}: {error}"))),
     }
 }

@@ -18,7 +18,8 @@ impl Control {
             output::confirm_on_terminal(&format!("{waste} Create it?"), &waste, create.yes)?;
         }
         confirm_write_mode(&create.name, create.write_mode, create.yes)?;
-        self.show(&command, create.output.json).map_err(|failure| with_separator(failure, &create.drives))
+        self.show(&command, create.output.json)
+            .map_err(|failure| with_separator(failure, &create.drives))
     }
 
     /// The sizes of these drives; empty if one of them is unknown: then the creation reports the
@@ -102,7 +103,8 @@ fn waste(drives: &[(String, u64)]) -> Option<String> {
     let larger: Vec<&str> =
         drives.iter().filter(|(_, size)| size > smallest).map(|(name, _)| name.as_str()).collect();
     Some(format!(
-        "The drives differ in size: of each only {} is used, which is the size of {name}, and {} of {} are wasted.",
+        "The drives differ in size: of each only {} is used, which is the size of {name}, and {} \
+            of {} are wasted.",
         ByteCount(*smallest),
         ByteCount(wasted),
         larger.join(", ")
@@ -121,7 +123,8 @@ mod tests {
         assert_eq!(
             waste(&drives(&[48, 80, 64])).as_deref(),
             Some(
-                "The drives differ in size: of each only 48 MiB is used, which is the size of d0, and 48 MiB of d1, d2 are wasted."
+                "The drives differ in size: of each only 48 MiB is used, which is the size of d0, \
+                    and 48 MiB of d1, d2 are wasted."
             )
         );
         for fine in [&[][..], &[48], &[48, 48], &[4000, 4010]] {

@@ -19,7 +19,8 @@ impl Control {
                 self.show(&command, output.json)
             }
             ForeignCommand::Clear { drives, yes, output } => {
-                let drives = drives.iter().map(|drive| named(drive)).collect::<Outcome<Vec<String>>>()?;
+                let drives =
+                    drives.iter().map(|drive| named(drive)).collect::<Outcome<Vec<String>>>()?;
                 if !yes {
                     self.ask_to_clear(&drives)?;
                 }
@@ -44,7 +45,8 @@ impl Control {
         };
         let importable = |volume: &&ForeignVolume| volume.obstacle.is_none();
         let Some(volume) = volumes.iter().filter(is_it).find(importable) else { return Ok(()) };
-        let drives: Vec<&str> = volume.members.iter().filter_map(|member| member.drive.as_deref()).collect();
+        let drives: Vec<&str> =
+            volume.members.iter().filter_map(|member| member.drive.as_deref()).collect();
         let with = match volume.together_with.is_empty() {
             true => String::new(),
             false => format!(" ({} comes with it)", volume.together_with.join(", ")),

@@ -12,7 +12,8 @@ impl Control {
         match command {
             LogCommand::Add { drives, destroy_data, yes, output } => {
                 let drives = drives.iter().map(|drive| absolute(drive)).collect::<Outcome<_>>()?;
-                let add = Command::LogAdd { drives, destroy_data: *destroy_data, same_disk_ok: *yes };
+                let add =
+                    Command::LogAdd { drives, destroy_data: *destroy_data, same_disk_ok: *yes };
                 self.show(&add, output.json)
             }
             LogCommand::List(checked) => self.show_checked(&Command::LogList {}, *checked),
@@ -31,7 +32,8 @@ impl Control {
     }
 
     fn discard(&self, name: &str, what: Option<Discarded>, yes: bool, json: bool) -> Outcome {
-        let order = |dry_run| Command::LogDiscard(DiscardLog { volume: name.to_owned(), what, dry_run });
+        let order =
+            |dry_run| Command::LogDiscard(DiscardLog { volume: name.to_owned(), what, dry_run });
         if !yes {
             let Reply::Volume { notes, .. } = self.ask(&order(true))? else {
                 return Err(Failure::failed("the controller's answer is not a volume"));

@@ -43,9 +43,10 @@ pub fn within<T: Send + 'static>(
     std::thread::spawn(move || drop(sender.send(ask(&place))));
     match receiver.recv_timeout(patience) {
         Ok(answer) => Ok(answer?),
-        Err(_) => {
-            Err(Failure::failed(format!("the controller does not respond within {} s", patience.as_secs())))
-        }
+        Err(_) => Err(Failure::failed(format!(
+            "the controller does not respond within {} s",
+            patience.as_secs()
+        ))),
     }
 }
 
@@ -119,7 +120,10 @@ impl Control {
             return Err(Failure::failed("the controller's answer has no NBD address"));
         };
         let address = info.nbd.first().ok_or_else(|| {
-            Failure::failed(format!("the controller at {} serves no volume over NBD", self.socket.display()))
+            Failure::failed(format!(
+                "the controller at {} serves no volume over NBD",
+                self.socket.display()
+            ))
         })?;
         Ok(match address.strip_prefix("unix:") {
             Some(path) => format!("nbd+unix:///{}?socket={path}", volume.name),
@@ -216,12 +220,18 @@ impl Control {
         }
     }
 
+    fn rescan(&self, drives: &[String], was_bytes: Option<u64>, json: bool) -> Outcome {
+        let rescan = |drive: &String| Ok(Command::DriveRescan { drive: named(drive)?, was_bytes });
+        self.show_each(of_each(drives, rescan)?, json)
+    }
+
     /// `softroc drive`.
     pub fn drive(&self, command: &DriveCommand) -> Outcome {
         match command {
             DriveCommand::Add { drives, create, output } => {
                 let size_bytes = create.map(|size| size.0);
-                let add = |drive: &String| Ok(Command::DriveAdd { drive: absolute(drive)?, size_bytes });
+                let add =
+                    |drive: &String| Ok(Command::DriveAdd { drive: absolute(drive)?, size_bytes });
                 self.show_each(of_each(drives, add)?, output.json)
             }
             DriveCommand::List(checked) => self.show_checked(&Command::DriveList {}, *checked),
@@ -265,12 +275,11 @@ impl Control {
                 self.show(&command, output.json)
             }
             DriveCommand::Rescan { drives, was, output } => {
-                let was_bytes = was.map(|size| size.0);
-                let rescan = |drive: &String| Ok(Command::DriveRescan { drive: named(drive)?, was_bytes });
-                self.show_each(of_each(drives, rescan)?, output.json)
+                self.rescan(drives, was.map(|size| size.0), output.json)
             }
             DriveCommand::Locate { drives, off, output } => {
-                let locate = |drive: &String| Ok(Command::DriveLocate { drive: named(drive)?, on: !off });
+                let locate =
+                    |drive: &String| Ok(Command::DriveLocate { drive: named(drive)?, on: !off });
                 self.show_each(of_each(drives, locate)?, output.json)
             }
             DriveCommand::Forget { drives, output } => {
@@ -290,9 +299,8 @@ impl Control {
                 self.look_at_each(of_each(names, show)?, *checked, *all)
             }
             VolumeCommand::Stats { names, stats } => stats::volumes(self, names, stats),
-            VolumeCommand::Rename { name, to, output } => {
-                self.show(&Command::VolumeSet { volume: name.clone(), name: to.clone() }, output.json)
-            }
+            VolumeCommand::Rename { name, to, output } => self
+                .show(&Command::VolumeSet { volume: name.clone(), name: to.clone() }, output.json),
             VolumeCommand::Expand(_) | VolumeCommand::Migrate(_) => self.grow(command),
             VolumeCommand::Set(set) => self.set_policy(set),
             VolumeCommand::Start { names, accept_stale_parity, degraded, yes, output } => {
@@ -330,21 +338,26 @@ impl Control {
                 self.show_each(of_each(names, forget)?, output.json)
             }
             VolumeCommand::Delete { names, disconnect_hosts, yes, output } => {
-                self.check_volumes_exist(names)?;
-                let (what, it) = (quoted(names), it_or_them(names));
-                output::confirm(&format!("All data of the volume {what} will be lost. Delete {it}?"), *yes)?;
-                let delete = |name: &String| {
-                    let (volume, disconnect_hosts) = (name.clone(), *disconnect_hosts);
-                    Ok(Command::VolumeDelete { volume, disconnect_hosts })
-                };
-                self.show_each(of_each(names, delete)?, output.json)
+                self.delete(names, *disconnect_hosts, *yes, output.json)
             }
         }
     }
 
+    fn delete(&self, names: &[String], disconnect_hosts: bool, yes: bool, json: bool) -> Outcome {
+        self.check_volumes_exist(names)?;
+        let (what, it) = (quoted(names), it_or_them(names));
+        let question = format!("All data of the volume {what} will be lost. Delete {it}?");
+        output::confirm(&question, yes)?;
+        let delete =
+            |name: &String| Ok(Command::VolumeDelete { volume: name.clone(), disconnect_hosts });
+        self.show_each(of_each(names, delete)?, json)
+    }
+
     /// Fails before a confirmation where a volume does not exist.
     fn check_volumes_exist(&self, names: &[String]) -> Outcome {
-        names.iter().try_for_each(|name| self.ask(&Command::VolumeShow { volume: name.clone() }).map(drop))
+        names
+            .iter()
+            .try_for_each(|name| self.ask(&Command::VolumeShow { volume: name.clone() }).map(drop))
     }
 
     /// `softroc events`.
@@ -403,7 +416,9 @@ fn each<T: Serialize>(
     let (mut done, mut failures, mut shown) = (Vec::new(), Vec::new(), Vec::new());
     for answer in answers {
         match (&answer, json) {
-            (Ok(answer), true) => shown.push(serde_json::to_value(answer).map_err(Failure::failed)?),
+            (Ok(answer), true) => {
+                shown.push(serde_json::to_value(answer).map_err(Failure::failed)?)
+            }
             (Err(failure), true) => shown.push(failure.as_json()),
             (Ok(answer), false) => {
                 let text = text(answer);
@@ -443,7 +458,8 @@ fn it_or_them(names: &[String]) -> &'static str {
 
 /// The controller may run in another folder: paths are sent as absolute ones.
 pub fn absolute(drive: &str) -> Outcome<String> {
-    let is_path = !["mem:", "null:", "nbd:", "nbd+unix:"].iter().any(|kind| drive.starts_with(kind));
+    let is_path =
+        !["mem:", "null:", "nbd:", "nbd+unix:"].iter().any(|kind| drive.starts_with(kind));
     if !is_path || drive.starts_with('/') {
         return Ok(drive.to_owned());
     }

@@ -11,7 +11,9 @@ impl Control {
     /// `softroc notify`.
     pub fn notify(&self, command: &NotifyCommand) -> Outcome {
         match command {
-            NotifyCommand::List(output) => self.show_channels("GET", "/v1/notifications", None, output.json),
+            NotifyCommand::List(output) => {
+                self.show_channels("GET", "/v1/notifications", None, output.json)
+            }
             NotifyCommand::Set(set) => {
                 let body = channel(set)?;
                 self.show_channels("PUT", &of(&set.name)?, Some(body), set.output.json)
@@ -42,7 +44,8 @@ fn channel(set: &NotifySet) -> Outcome<Value> {
         "to": set.to,
     });
     let trust = set.trust.as_ref().map(|file| absolute(&file.to_string_lossy())).transpose()?;
-    for (field, value) in [("quiet", &set.quiet), ("from", &set.from), ("user", &set.user), ("trust", &trust)]
+    for (field, value) in
+        [("quiet", &set.quiet), ("from", &set.from), ("user", &set.user), ("trust", &trust)]
     {
         if let Some(value) = value {
             body[field] = value.as_str().into();

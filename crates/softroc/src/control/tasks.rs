@@ -8,8 +8,8 @@ use crate::cli::tasks::{
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress, render, signals};
 use controller::{
-    AddSpare, Command, Reply, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable, TaskInfo,
-    TaskState,
+    AddSpare, Command, Reply, Scheduled, SetPolicy, SetSchedule, SetTask, StartTask, Startable,
+    TaskInfo, TaskState,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,22 +50,27 @@ impl Control {
     pub fn task(&self, command: &TaskCommand) -> Outcome {
         match command {
             TaskCommand::List(output) => self.show(&Command::TaskList {}, output.json),
-            TaskCommand::Show { tasks, output } => {
-                self.show_each(of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?, output.json)
-            }
-            TaskCommand::Follow { tasks, output } => {
-                self.follow_each(of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?, output.json)
-            }
+            TaskCommand::Show { tasks, output } => self.show_each(
+                of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?,
+                output.json,
+            ),
+            TaskCommand::Follow { tasks, output } => self.follow_each(
+                of_each(tasks, |task| Ok(Command::TaskShow { task: *task }))?,
+                output.json,
+            ),
             TaskCommand::Start(start) => self.start_task(start),
-            TaskCommand::Pause { tasks, output } => {
-                self.show_each(of_each(tasks, |task| Ok(Command::TaskPause { task: *task }))?, output.json)
-            }
-            TaskCommand::Resume { tasks, output } => {
-                self.show_each(of_each(tasks, |task| Ok(Command::TaskResume { task: *task }))?, output.json)
-            }
-            TaskCommand::Stop { tasks, output } => {
-                self.show_each(of_each(tasks, |task| Ok(Command::TaskStop { task: *task }))?, output.json)
-            }
+            TaskCommand::Pause { tasks, output } => self.show_each(
+                of_each(tasks, |task| Ok(Command::TaskPause { task: *task }))?,
+                output.json,
+            ),
+            TaskCommand::Resume { tasks, output } => self.show_each(
+                of_each(tasks, |task| Ok(Command::TaskResume { task: *task }))?,
+                output.json,
+            ),
+            TaskCommand::Stop { tasks, output } => self.show_each(
+                of_each(tasks, |task| Ok(Command::TaskStop { task: *task }))?,
+                output.json,
+            ),
             TaskCommand::Set { tasks, pace, output } => {
                 let set = |task: &u64| {
                     Ok(Command::TaskSet(SetTask {
@@ -88,7 +93,10 @@ impl Control {
                 drives,
                 share_percent: pace.rate,
                 limit_bytes_per_s: pace.limit.map(|limit| limit.0),
-                disconnect_hosts: matches!(start, StartCommand::Init { disconnect_hosts: true, .. }),
+                disconnect_hosts: matches!(
+                    start,
+                    StartCommand::Init { disconnect_hosts: true, .. }
+                ),
             })
         };
         let (starts, follow) = match start {
@@ -101,15 +109,27 @@ impl Control {
                 let drives = drives.iter().map(|drive| named(drive)).collect::<Outcome<_>>()?;
                 (vec![with(Startable::Patrol, None, drives, pace)], follow)
             }
-            StartCommand::Init { volume, full, fast: _, disconnect_hosts: _, yes, pace, follow } => {
+            StartCommand::Init {
+                volume,
+                full,
+                fast: _,
+                disconnect_hosts: _,
+                yes,
+                pace,
+                follow,
+            } => {
                 // Check that the volume exists before the confirmation.
                 self.ask(&Command::VolumeShow { volume: volume.clone() })?;
-                output::confirm(&format!("All data of the volume '{volume}' will be lost. Zero it?"), *yes)?;
+                output::confirm(
+                    &format!("All data of the volume '{volume}' will be lost. Zero it?"),
+                    *yes,
+                )?;
                 let what = if *full { Startable::InitFull } else { Startable::InitFast };
                 (vec![with(what, Some(volume), Vec::new(), pace)], follow)
             }
             StartCommand::Rebuild { drives, pace, follow } => {
-                let rebuild = |drive: &String| Ok(with(Startable::Rebuild, None, vec![named(drive)?], pace));
+                let rebuild =
+                    |drive: &String| Ok(with(Startable::Rebuild, None, vec![named(drive)?], pace));
                 (of_each(drives, rebuild)?, follow)
             }
         };
@@ -131,7 +151,8 @@ impl Control {
     fn follow_each(&self, commands: Vec<Command>, json: bool) -> Outcome {
         let interrupted = Arc::new(AtomicBool::new(false));
         signals::set_on_interrupt(&interrupted)?;
-        let begun: Vec<Outcome<TaskInfo>> = commands.iter().map(|command| self.ask_task(command)).collect();
+        let begun: Vec<Outcome<TaskInfo>> =
+            commands.iter().map(|command| self.ask_task(command)).collect();
         let of = begun.len();
         let mut ends = begun.into_iter().map(|task| self.follow(task?, json, &interrupted));
         let ended = match (of, ends.next()) {
@@ -158,14 +179,15 @@ impl Control {
         if !task.state.is_over() {
             let id = task.task;
             output::say(&format!(
-                "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task stop {id}' stops it."
+                "Task {id} continues. 'softroc task follow {id}' shows it again, 'softroc task \
+                    stop {id}' stops it."
             ));
         }
         Ok(task)
     }
 
-    /// Shows a task's progress until it ends, or until Ctrl-C. On a terminal: a bar. Elsewhere `print`
-    /// gets the lines of [`News`].
+    /// Shows a task's progress until it ends, or until Ctrl-C. On a terminal: a bar. Elsewhere
+    /// `print` gets the lines of [`News`].
     pub fn watch_task(
         &self,
         mut task: TaskInfo,
@@ -202,13 +224,17 @@ impl Control {
             limit_bytes_per_s: pace.limit.map(|limit| limit.0),
         };
         let (set, output) = match command {
-            ScheduleCommand::List(output) => return self.show(&Command::ScheduleList {}, output.json),
+            ScheduleCommand::List(output) => {
+                return self.show(&Command::ScheduleList {}, output.json);
+            }
             ScheduleCommand::Check { volume, when, repair, report_only, pace, output } => {
                 let repair = (*repair || *report_only).then_some(*repair);
                 let set = with(Scheduled::Check, when, pace);
                 (SetSchedule { volume: Some(volume.clone()), repair, ..set }, output)
             }
-            ScheduleCommand::Patrol { when, pace, output } => (with(Scheduled::Patrol, when, pace), output),
+            ScheduleCommand::Patrol { when, pace, output } => {
+                (with(Scheduled::Patrol, when, pace), output)
+            }
         };
         self.show(&Command::TaskSchedule(set), output.json)
     }
@@ -244,7 +270,14 @@ impl Control {
     /// `softroc spare`.
     pub fn spare(&self, command: &SpareCommand) -> Outcome {
         match command {
-            SpareCommand::Add { drives, volumes, same_enclosure, permanent, destroy_data, output } => {
+            SpareCommand::Add {
+                drives,
+                volumes,
+                same_enclosure,
+                permanent,
+                destroy_data,
+                output,
+            } => {
                 let add = |drive: &String| {
                     Ok(Command::SpareAdd(AddSpare {
                         drive: absolute(drive)?,
@@ -271,12 +304,15 @@ mod tests {
 
     fn task(state: &str, percent: u8) -> TaskInfo {
         serde_json::from_value(serde_json::json!({
-            "task": 1, "kind": "check", "subject": "'v'", "volume": "v", "drive": null, "state": state,
-            "reason": null, "cause": "an operator", "done_blocks": 0, "total_blocks": 100,
-            "percent": percent, "rate_mib_s": null, "eta_s": null, "blamed": [], "share_percent": 30,
-            "limit_bytes_per_s": null, "started_unix_s": 0, "ended_unix_s": null,
+            "task": 1, "kind": "check", "subject": "'v'", "volume": "v", "drive": null,
+            "state": state, "reason": null, "cause": "an operator", "done_blocks": 0,
+            "total_blocks": 100,
+            "percent": percent, "rate_mib_s": null, "eta_s": null, "blamed": [],
+            "share_percent": 30, "limit_bytes_per_s": null, "started_unix_s": 0,
+            "ended_unix_s": null,
             "found": {
-                "mismatches": 0, "repaired": 0, "unreadable": 0, "unrecoverable_bytes": 0, "uncompared": 0
+                "mismatches": 0, "repaired": 0, "unreadable": 0,
+                "unrecoverable_bytes": 0, "uncompared": 0
             }
         }))
         .expect("a task")
@@ -288,7 +324,10 @@ mod tests {
         let mut lines = |of: &TaskInfo, polls: u32| -> Vec<String> {
             (0..polls).filter_map(|_| news.line(of).map(str::to_owned)).collect()
         };
-        assert_eq!(lines(&task("running", 3), 2 * LINE_EVERY), ["task 1: check of 'v': running 3 %"]);
+        assert_eq!(
+            lines(&task("running", 3), 2 * LINE_EVERY),
+            ["task 1: check of 'v': running 3 %"]
+        );
         assert_eq!(lines(&task("paused", 3), 5), ["task 1: check of 'v': paused 3 %"], "at once");
         assert_eq!(lines(&task("paused", 4), LINE_EVERY), ["task 1: check of 'v': paused 4 %"]);
     }

@@ -12,7 +12,9 @@ impl Control {
     /// `softroc health`: the exit code is the overall health.
     pub fn health(&self, json: bool) -> Outcome<ExitCode> {
         let Reply::Health { health } = self.ask(&Command::Health {})? else {
-            return Err(Failure::failed("the controller's answer is not a health report; see its log"));
+            return Err(Failure::failed(
+                "the controller's answer is not a health report; see its log",
+            ));
         };
         match json {
             true => output::json(&health)?,
@@ -31,7 +33,9 @@ impl Control {
             AlarmCommand::Show(output) => (Command::AlarmShow {}, output),
             AlarmCommand::On(output) => (Command::AlarmSet { to: AlarmSetting::On }, output),
             AlarmCommand::Off(output) => (Command::AlarmSet { to: AlarmSetting::Off }, output),
-            AlarmCommand::Silence(output) => (Command::AlarmSet { to: AlarmSetting::Silence }, output),
+            AlarmCommand::Silence(output) => {
+                (Command::AlarmSet { to: AlarmSetting::Silence }, output)
+            }
         };
         self.show(&command, output.json)
     }

@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use controller::{
-    DriveInfo, DriveState, LogDeviceState, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo, VolumeState,
+    DriveInfo, DriveState, LogDeviceState, Reply, TaskInfo, TaskKind, TaskState, VolumeInfo,
+    VolumeState,
 };
 use units::counted;
 
@@ -20,7 +21,9 @@ pub fn judge_task(task: &TaskInfo) -> Outcome {
     let number = task.task;
     let why = || task.reason.as_deref().unwrap_or("run 'softroc events'");
     match task.state {
-        TaskState::Failed => return Err(Failure::failed(format!("task {number} failed: {}", why()))),
+        TaskState::Failed => {
+            return Err(Failure::failed(format!("task {number} failed: {}", why())));
+        }
         TaskState::Cancelled => {
             return Err(Failure::not_well(format!("task {number} was cancelled: {}", why())));
         }
@@ -88,9 +91,10 @@ fn volume(volume: &VolumeInfo) -> Option<String> {
     let lost = volume.lost_bytes > 0;
     match volume.state {
         VolumeState::Optimal if lost => Some(format!("volume '{}' has lost data", volume.name)),
-        VolumeState::Optimal if volume.cache.pinned_bytes > 0 => {
-            Some(format!("volume '{}' has preserved cache that cannot be written to its drives", volume.name))
-        }
+        VolumeState::Optimal if volume.cache.pinned_bytes > 0 => Some(format!(
+            "volume '{}' has preserved cache that cannot be written to its drives",
+            volume.name
+        )),
         VolumeState::Optimal => None,
         state => Some(format!("volume '{}' is {state}", volume.name)),
     }

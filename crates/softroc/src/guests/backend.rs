@@ -6,8 +6,8 @@
 
 use super::memory::{Region, map, map_notes, new_notes};
 use guests::{
-    Disk, GuestMemory, GuestMessage, InFlight, LARGEST_QUEUE, Offered, QueueId, QueueStart, RingPlace,
-    in_flight_bytes,
+    Disk, GuestMemory, GuestMessage, InFlight, LARGEST_QUEUE, Offered, QueueId, QueueStart,
+    RingPlace, in_flight_bytes,
 };
 use platform::{Peer, mailbox};
 use std::fs::File;
@@ -19,8 +19,9 @@ use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::GpuBackend;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
-    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig, VhostUserSharedMsg,
-    VhostUserSingleMemoryRegion, VhostUserVirtioFeatures, VhostUserVringAddrFlags, VhostUserVringState,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVirtioFeatures,
+    VhostUserVringAddrFlags, VhostUserVringState,
 };
 use vhost::vhost_user::{Error, Result, VhostUserBackendReqHandlerMut};
 
@@ -65,7 +66,11 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    pub(super) fn new(offered: &Offered, peer: &Peer, shards: &[mailbox::Sender<GuestMessage>]) -> Backend {
+    pub(super) fn new(
+        offered: &Offered,
+        peer: &Peer,
+        shards: &[mailbox::Sender<GuestMessage>],
+    ) -> Backend {
         Backend {
             offered: offered.clone(),
             peer: peer.clone(),
@@ -89,7 +94,9 @@ impl Backend {
 
     /// Starts the queue on a shard, if it is completely configured and not running.
     fn start(&mut self, index: usize) -> Result<()> {
-        let (Some(memory), queue) = (self.memory.clone(), &self.queues[index]) else { return Ok(()) };
+        let (Some(memory), queue) = (self.memory.clone(), &self.queues[index]) else {
+            return Ok(());
+        };
         let Some(kick) = &queue.kick else { return Ok(()) };
         if queue.running.is_some() || !queue.is_enabled {
             return Ok(());
@@ -160,8 +167,9 @@ impl Backend {
 
     /// Stops every queue.
     pub(super) fn stop_all(&mut self) {
-        let stopping: Vec<_> =
-            (0..self.queues.len()).filter_map(|index| Some((index, self.begin_to_stop(index)?))).collect();
+        let stopping: Vec<_> = (0..self.queues.len())
+            .filter_map(|index| Some((index, self.begin_to_stop(index)?)))
+            .collect();
         stopping.into_iter().for_each(|(index, told)| self.has_stopped(index, &told));
     }
 
@@ -178,7 +186,10 @@ impl Backend {
     }
 
     fn guest_address(&self, address: u64) -> Result<u64> {
-        self.regions.iter().find_map(|region| region.guest_address(address)).ok_or(Error::InvalidParam)
+        self.regions
+            .iter()
+            .find_map(|region| region.guest_address(address))
+            .ok_or(Error::InvalidParam)
     }
 }
 
@@ -248,7 +259,9 @@ impl VhostUserBackendReqHandlerMut for Backend {
         if queue.running.is_some() {
             // The address is sent again when a migration starts to log writes, which is not
             // offered.
-            return match (queue.descriptors, queue.used, queue.available) == (descriptors, used, available) {
+            return match (queue.descriptors, queue.used, queue.available)
+                == (descriptors, used, available)
+            {
                 true => Ok(()),
                 false => Err(Error::InvalidOperation("the queue is running")),
             };
@@ -283,7 +296,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let at = self.index(index.into())?;
         let call = file.map(OwnedFd::from);
         if let Some(id) = self.queues[at].running {
-            let own = call.as_ref().map(OwnedFd::try_clone).transpose().map_err(Error::SocketError)?;
+            let own =
+                call.as_ref().map(OwnedFd::try_clone).transpose().map_err(Error::SocketError)?;
             let event = own.map(|file| platform_linux::event_stream(file, self.peer.clone()));
             self.tell(at, GuestMessage::Call(id, event))?;
         }
@@ -350,7 +364,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
         if queues > QUEUES || queue_size > LARGEST_QUEUE || given.mmap_size < needed {
             return Err(Error::InvalidParam);
         }
-        let memory = map_notes(file, given.mmap_offset, given.mmap_size).map_err(Error::ReqHandlerError)?;
+        let memory =
+            map_notes(file, given.mmap_offset, given.mmap_size).map_err(Error::ReqHandlerError)?;
         self.stop_all();
         self.notes = Some(InFlightMemory { memory, queues, queue_size });
         (0..self.queues.len()).try_for_each(|index| self.start(index))

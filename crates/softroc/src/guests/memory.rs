@@ -33,7 +33,8 @@ pub(super) fn map(
     regions: &[VhostUserMemoryRegion],
     files: Vec<File>,
 ) -> Result<(Arc<GuestMemory>, Vec<Region>), Error> {
-    let mut parts: Vec<(VhostUserMemoryRegion, File)> = regions.iter().copied().zip(files).collect();
+    let mut parts: Vec<(VhostUserMemoryRegion, File)> =
+        regions.iter().copied().zip(files).collect();
     parts.sort_by_key(|(region, _)| region.guest_phys_addr);
     let (mut mapped, mut places) = (Vec::new(), Vec::new());
     for (region, file) in parts {
@@ -69,8 +70,10 @@ fn map_part(file: File, offset: u64, len: u64) -> Result<MmapRegion, Error> {
 
 /// Creates zeroed memory for records of in-flight requests.
 pub(super) fn new_notes(len: u64) -> Result<File, Error> {
-    let file =
-        rustix::fs::memfd_create("softroc-in-flight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let file = rustix::fs::memfd_create(
+        "softroc-in-flight",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?;
     rustix::fs::ftruncate(&file, len)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(File::from(file))

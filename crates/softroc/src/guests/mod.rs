@@ -3,7 +3,8 @@
 //! ```text
 //!  shard 0 ── served volumes ──▶ the thread "guests" ── makes and removes sockets
 //!                                              │ a thread for each socket
-//!  QEMU ◀── vhost-user: memory, rings, events ─┴─ GuestMessage ──▶ shards, which serve the queues (crate guests)
+//!  QEMU ◀── vhost-user: memory, rings, events ─┴─ GuestMessage ──▶ shards, which serve
+//!                                                                  the queues (crate guests)
 //! ```
 //!
 //! A socket serves one machine at a time; others wait until it disconnects. Its outstanding
@@ -66,7 +67,10 @@ impl Guests {
     pub fn new(folder: &Path) -> Outcome<Guests> {
         let made = std::fs::DirBuilder::new().mode(0o750).recursive(true).create(folder);
         let folder = made.and_then(|()| std::fs::canonicalize(folder)).map_err(|error| {
-            Failure::refused(format!("cannot create the folder {} for sockets: {error}", folder.display()))
+            Failure::refused(format!(
+                "cannot create the folder {} for sockets: {error}",
+                folder.display()
+            ))
         })?;
         let (orders, inbox) = mpsc::channel();
         Ok(Guests { folder, orders, inbox })
@@ -80,12 +84,12 @@ impl Guests {
     /// Starts the thread. The shards serve the queues.
     pub fn start(self, shards: Vec<mailbox::Sender<GuestMessage>>) -> Outcome<Listening> {
         let Guests { folder, orders, inbox } = self;
-        let mut keeper = SocketThread { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
+        let mut keeper =
+            SocketThread { folder, shards, sockets: BTreeMap::new(), told: BTreeMap::new() };
         let work = move || keeper.listen(&inbox);
-        std::thread::Builder::new()
-            .name("guests".into())
-            .spawn(work)
-            .map_err(|error| Failure::failed(format!("cannot start the thread for guests: {error}")))?;
+        std::thread::Builder::new().name("guests".into()).spawn(work).map_err(|error| {
+            Failure::failed(format!("cannot start the thread for guests: {error}"))
+        })?;
         Ok(Listening(orders))
     }
 }
@@ -144,8 +148,11 @@ impl SocketThread {
             same.any(|offered| offered.disk.is_same(&socket.shared.offered().disk))
         };
         // Close all first, then wait for all.
-        let gone: Vec<Socket> =
-            self.sockets.extract_if(.., |_, socket| !is_there(socket)).map(|(_, socket)| socket).collect();
+        let gone: Vec<Socket> = self
+            .sockets
+            .extract_if(.., |_, socket| !is_there(socket))
+            .map(|(_, socket)| socket)
+            .collect();
         gone.iter().for_each(Socket::close);
         gone.into_iter().for_each(Socket::join);
         self.told.retain(|target, _| offered.iter().any(|offered| offered.target == *target));
@@ -216,11 +223,16 @@ impl Socket {
         // The folder's permissions decide: with the set-group-ID bit, the socket has the folder's
         // group.
         let permissions = SocketPermissions { mode: 0o660, group: None };
-        let listener =
-            platform_linux::listen_unix(text, permissions).map_err(|error| error.to_string())?.socket;
+        let listener = platform_linux::listen_unix(text, permissions)
+            .map_err(|error| error.to_string())?
+            .socket;
         let (is_closing, connection) = (AtomicBool::new(false), Mutex::new(None));
-        let shared =
-            Arc::new(Shared { listener, offered: Mutex::new(offered.clone()), is_closing, connection });
+        let shared = Arc::new(Shared {
+            listener,
+            offered: Mutex::new(offered.clone()),
+            is_closing,
+            connection,
+        });
         let (heard, address) = (shared.clone(), Address::Unix(text.to_owned()));
         let shards = shards.to_vec();
         let thread = std::thread::Builder::new()
@@ -261,7 +273,10 @@ impl Socket {
 
     fn join(self) {
         if self.thread.join().is_err() {
-            tracing::error!("the thread for guests of '{}' has panicked", self.shared.offered().name);
+            tracing::error!(
+                "the thread for guests of '{}' has panicked",
+                self.shared.offered().name
+            );
         }
     }
 }
@@ -278,7 +293,8 @@ impl Shared {
     /// Serves one machine after the other.
     fn listen(&self, address: &Address, shards: &[mailbox::Sender<GuestMessage>]) {
         loop {
-            let accepted = rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
+            let accepted =
+                rustix::net::accept_with(&self.listener, rustix::net::SocketFlags::CLOEXEC);
             if self.is_closing.load(Ordering::SeqCst) {
                 return;
             }
@@ -326,9 +342,9 @@ impl Shared {
                 VhostError::Disconnected | VhostError::SocketBroken(_) => {
                     tracing::info!(volume = %offered.name, guest = %peer, "guest disconnected");
                 }
-                why => {
-                    tracing::warn!(volume = %offered.name, guest = %peer, "guest disconnected: {why}")
-                }
+                why => tracing::warn!(
+                    volume = %offered.name, guest = %peer, "guest disconnected: {why}"
+                ),
             }
         }
         *self.connection() = None;

@@ -61,7 +61,13 @@ fn as_json(fit: &Fit) -> Value {
             "bounds": parameter.bounds,
         })
     };
-    let left_out = |left: &LeftOut| json!({ "figure": left.figure.id, "profile": left.figure.profile, "error": left.error });
+    let left_out = |left: &LeftOut| {
+        json!({
+            "figure": left.figure.id,
+            "profile": left.figure.profile,
+            "error": left.error,
+        })
+    };
     json!({
         "figures": fit.figures.iter().map(figure).collect::<Vec<_>>(),
         "parameters": fit.parameters.iter().map(parameter).collect::<Vec<_>>(),

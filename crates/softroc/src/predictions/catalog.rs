@@ -104,10 +104,13 @@ fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
             (drive_json(drive), &drive.file, &drive.values, note)
         }
         (Ok(drive), _) => (drive_json(drive), &drive.file, &drive.values, ""),
-        (_, Ok(controller)) => (controller_json(controller), &controller.file, &controller.values, ""),
+        (_, Ok(controller)) => {
+            (controller_json(controller), &controller.file, &controller.values, "")
+        }
         (Err(_), Err(_)) => {
             return Err(Failure::not_found(format!(
-                "there is no drive and no controller '{name}' in the catalog; 'softroc catalog list' shows them all"
+                "there is no drive and no controller '{name}' in the catalog; 'softroc catalog \
+                    list' shows them all"
             )));
         }
     };
@@ -132,5 +135,8 @@ fn show(catalog: &Catalog, name: &str, as_json: bool) -> Outcome {
         })
         .collect();
     let table = output::table(&["key", "value", "source", "meaning"], &rows, &[false, true]);
-    output::print(&format!("{file}{note}\n\n{table}\n\n{}", Catalog::text_of(file).unwrap_or_default()))
+    output::print(&format!(
+        "{file}{note}\n\n{table}\n\n{}",
+        Catalog::text_of(file).unwrap_or_default()
+    ))
 }

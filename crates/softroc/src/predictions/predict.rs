@@ -51,7 +51,9 @@ pub fn run(command: &Predict) -> Outcome {
 pub fn said(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     let mut lines = limits(&request.profiles, results);
     lines.extend(expected(request, results)?);
-    lines.extend(request.configuration.write_hole.journal().map(|journal| format!("write hole: {journal}")));
+    lines.extend(
+        request.configuration.write_hole.journal().map(|journal| format!("write hole: {journal}")),
+    );
     lines.extend(request.configuration.not_calibrated().into_iter().map(note));
     Ok(lines)
 }
@@ -59,8 +61,8 @@ pub fn said(request: &Request, results: &Results) -> Outcome<Vec<String>> {
 /// The note on a drive without measurements.
 fn note(model: &str) -> String {
     format!(
-        "note: {model} is from its data sheet, not calibrated against measurements; for the source of each number run \
-         softroc catalog show \"{model}\""
+        "note: {model} is from its data sheet, not calibrated against measurements; for the source \
+         of each number run softroc catalog show \"{model}\""
     )
 }
 
@@ -72,8 +74,11 @@ fn compare(command: &Predict) -> Outcome {
              once for each",
         ));
     }
-    let requests: Vec<Request> =
-        command.compare.iter().map(|controller| request(command, controller)).collect::<Outcome<_>>()?;
+    let requests: Vec<Request> = command
+        .compare
+        .iter()
+        .map(|controller| request(command, controller))
+        .collect::<Outcome<_>>()?;
     let bar = progress::bar(requests.iter().map(Request::simulations).sum());
     let all: Vec<Results> = requests
         .iter()
@@ -82,7 +87,8 @@ fn compare(command: &Predict) -> Outcome {
     bar.finish_and_clear();
     let Some((first, others)) = all.split_first() else { return Ok(()) };
     let row = |(place, row): (usize, &Row)| {
-        let mut cells = vec![row.profile.clone(), row.outstanding.to_string(), format!("{:.0}", row.iops)];
+        let mut cells =
+            vec![row.profile.clone(), row.outstanding.to_string(), format!("{:.0}", row.iops)];
         for other in others.iter().filter_map(|other| other.rows.get(place)) {
             cells.push(format!("{:.0}", other.iops));
             cells.push(format!("{:.2}", other.iops / row.iops.max(f64::MIN_POSITIVE)));
@@ -167,18 +173,22 @@ fn configured(command: &Predict, controller: &str) -> Outcome<Configuration> {
 fn expected(request: &Request, results: &Results) -> Outcome<Vec<String>> {
     let mut lines = Vec::new();
     if request.configuration.failed.iter().next().is_some() {
-        lines.push("no published figures of degraded arrays exist: the expected error is unknown".to_owned());
+        lines.push(
+            "no published figures of degraded arrays exist: the expected error is unknown"
+                .to_owned(),
+        );
         return Ok(lines);
     }
     for profile in &request.profiles {
         let Some(row) = results.best.get(profile.name()) else { continue };
-        let chance = row
-            .ci95
-            .map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);
+        let chance = row.ci95.map(|ci95| {
+            (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0
+        });
         if let Some(expected) = expected_error(&request.configuration, profile)? {
             let all = expected.percent.hypot(chance.unwrap_or(0.0));
-            let chance = chance
-                .map_or_else(String::new, |chance| format!(", of which {chance:.1} % from random variation"));
+            let chance = chance.map_or_else(String::new, |chance| {
+                format!(", of which {chance:.1} % from random variation")
+            });
             lines.push(format!(
                 "{}: nine of ten such predictions have an error of at most {all:.0} %{chance} ({} \
                  published figures: {})",
@@ -199,7 +209,10 @@ fn limits(profiles: &[Profile], results: &Results) -> Vec<String> {
         Some(match busy >= 80.0 {
             true => format!("{}: limited by {name}, busy {busy:.0} %", profile.name()),
             false => {
-                format!("{}: no resource is saturated; the busiest is {name}, {busy:.0} %", profile.name())
+                format!(
+                    "{}: no resource is saturated; the busiest is {name}, {busy:.0} %",
+                    profile.name()
+                )
             }
         })
     };

@@ -71,7 +71,8 @@ fn announce(catalog: &Catalog, wanted: &[Figure]) -> Outcome {
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(simulated);
     let estimate = estimate(start.elapsed(), simulated, cores);
     output::say(&format!(
-        "{figures}, {simulated} of them simulated: {estimate} on {}. Ctrl-C stops with the results so far.",
+        "{figures}, {simulated} of them simulated: {estimate} on {}. Ctrl-C stops with the results \
+            so far.",
         counted(cores, "processor")
     ));
     Ok(())
@@ -101,9 +102,13 @@ fn write_files(command: &Reproduce, report: &Report, wanted: &[Figure]) -> Outco
 
 fn stopped(command: &Reproduce, report: &Report, wanted: usize) -> Failure {
     let files = [&command.html, &command.errors];
-    let files: Vec<String> = files.into_iter().flatten().map(|file| file.display().to_string()).collect();
-    let unwritten =
-        if files.is_empty() { String::new() } else { format!("; {} not written", files.join(" and ")) };
+    let files: Vec<String> =
+        files.into_iter().flatten().map(|file| file.display().to_string()).collect();
+    let unwritten = if files.is_empty() {
+        String::new()
+    } else {
+        format!("; {} not written", files.join(" and "))
+    };
     Failure::stopped(format!(
         "stopped: {} of {} compared{unwritten}",
         wanted - report.not_compared,
@@ -119,7 +124,9 @@ fn width() -> u16 {
 fn line(number: &str, what: &str, cells: [&str; COLUMNS.len()]) -> String {
     let rest: u16 = COLUMNS.iter().map(|(_, width, _)| width).sum();
     let mut columns = vec![(number, NUMBER, false), (what, width() - NUMBER - rest, false)];
-    columns.extend(COLUMNS.iter().zip(cells).map(|((_, width, numeric), cell)| (cell, *width, *numeric)));
+    columns.extend(
+        COLUMNS.iter().zip(cells).map(|((_, width, numeric), cell)| (cell, *width, *numeric)),
+    );
     output::table_line(&columns)
 }
 
@@ -191,7 +198,8 @@ fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
     let mut places: Vec<usize> =
         ids.iter().filter_map(|id| figures.iter().position(|figure| figure.id == *id)).collect();
     places.sort_unstable();
-    let neighbours = |pair: &[usize]| pair[0] + 1 == pair[1] && figures[pair[0]].doc == figures[pair[1]].doc;
+    let neighbours =
+        |pair: &[usize]| pair[0] + 1 == pair[1] && figures[pair[0]].doc == figures[pair[1]].doc;
     places
         .chunk_by(|one, next| neighbours(&[*one, *next]))
         .map(|run| match run {
@@ -207,11 +215,16 @@ fn ranges(figures: &[Figure], ids: &[&str]) -> Vec<String> {
 
 /// Sentences on the accuracy; those about nothing are omitted.
 fn summary(report: &Report) -> Vec<String> {
-    let Summary { fitted, held_out, reckoned, covered, bounds, statements, missing } = report.summary();
+    let Summary { fitted, held_out, reckoned, covered, bounds, statements, missing } =
+        report.summary();
     let sentences = [
         (
             fitted.values,
-            format!("{}: error at most {:.1} %.", counted(fitted.values, "fitted value"), fitted.worst),
+            format!(
+                "{}: error at most {:.1} %.",
+                counted(fitted.values, "fitted value"),
+                fitted.worst
+            ),
         ),
         (
             held_out.values,
@@ -245,7 +258,8 @@ fn summary(report: &Report) -> Vec<String> {
         (
             bounds.all,
             format!(
-                "{} of {} bounds, statements and facts hold; of {} statements {} hold completely ({:.0} %).",
+                "{} of {} bounds, statements and facts hold; of {} statements {} hold completely \
+                 ({:.0} %).",
                 bounds.kept,
                 bounds.all,
                 statements.all,
@@ -253,12 +267,13 @@ fn summary(report: &Report) -> Vec<String> {
                 statements.percent()
             ),
         ),
-        (
-            missing,
-            format!("{missing} published figures are not covered; --missing lists them by missing feature."),
-        ),
+        (missing, not_covered(missing)),
     ];
     sentences.into_iter().filter(|(count, _)| *count > 0).map(|(_, sentence)| sentence).collect()
+}
+
+fn not_covered(missing: usize) -> String {
+    format!("{missing} published figures are not covered; --missing lists them by missing feature.")
 }
 
 #[cfg(test)]
@@ -268,7 +283,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_listed_by_what_is_missing() {
         let all = published::figures().unwrap();
-        let missing = |id: &str, reason: &str| Missing { id: id.to_owned(), reason: reason.to_owned() };
+        let missing =
+            |id: &str, reason: &str| Missing { id: id.to_owned(), reason: reason.to_owned() };
         let report = Report {
             reproduced: Vec::new(),
             not_compared: 0,

@@ -34,12 +34,15 @@ impl Folder {
             }
             Err(error) => return Err(cannot_make(dir, &error)),
             Ok(there) if !there.is_dir() => {
-                return Err(Failure::refused(format!("{named} is not a folder; give another --dir")));
+                return Err(Failure::refused(format!(
+                    "{named} is not a folder; give another --dir"
+                )));
             }
             Ok(_) => check_free(&root, dir)?,
         }
         let mark = root.join(MARK);
-        std::fs::write(&mark, "This folder may be removed.\n").map_err(|error| cannot_make(dir, &error))?;
+        std::fs::write(&mark, "This folder may be removed.\n")
+            .map_err(|error| cannot_make(dir, &error))?;
         let folder = Folder { root };
         make(&folder.state())?;
         make(&folder.drives())?;
@@ -99,7 +102,10 @@ fn make(path: &Path) -> Outcome {
 }
 
 fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused(format!("cannot create the folder {}: {error}; give another --dir", path.display()))
+    Failure::refused(format!(
+        "cannot create the folder {}: {error}; give another --dir",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

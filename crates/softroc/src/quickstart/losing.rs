@@ -64,7 +64,8 @@ pub fn run(control: &Control, address: &str, interrupted: &Arc<AtomicBool>) -> O
     tell(&end_load(load)?)?;
 
     step(4, "Verify the data")?;
-    let start = StartTask { what: Startable::Check, volume: Some(VOLUME.into()), ..StartTask::default() };
+    let start =
+        StartTask { what: Startable::Check, volume: Some(VOLUME.into()), ..StartTask::default() };
     let Reply::Task { task, .. } = control.ask(&Command::TaskStart(start))? else {
         return Err(unexpected("a task"));
     };
@@ -101,14 +102,16 @@ fn start_load(address: &str, interrupted: Arc<AtomicBool>) -> JoinHandle<Outcome
         };
         on_a_shard(|env| async move {
             let target = Target::new(VOLUME, drives::open(&env, &address).await?);
-            let measured = Bench::new(settings).cancelled_by(interrupted).run(&env, &target).await?;
+            let measured =
+                Bench::new(settings).cancelled_by(interrupted).run(&env, &target).await?;
             if let Ending::Cancelled(sentence) | Ending::Failed(sentence) = measured.ending {
                 return Err(Failure::failed(sentence));
             }
             let figures = measured.rows.first().and_then(|row| {
                 let latency = row.latency_us.as_ref()?;
-                let tail =
-                    latency.p99.map_or_else(String::new, |p99| format!(", p99 {}", duration_text(p99)));
+                let tail = latency
+                    .p99
+                    .map_or_else(String::new, |p99| format!(", p99 {}", duration_text(p99)));
                 Some(format!(
                     "The host meanwhile: {} IO/s, mean latency {}{tail}.",
                     number_text(row.iops),
@@ -131,7 +134,8 @@ where
     T: 'static,
     W: Future<Output = Outcome<T>> + 'static,
 {
-    let shard = platform_linux::Shard::new(&platform_linux::Settings::with_memory(ByteCount(256 << 20)))?;
+    let shard =
+        platform_linux::Shard::new(&platform_linux::Settings::with_memory(ByteCount(256 << 20)))?;
     let env = shard.env().clone();
     shard.run(work(env))
 }
@@ -178,7 +182,10 @@ fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome 
         let mut next = ByteOffset::ZERO;
         let mut wrong = None;
         loop {
-            while wrong.is_none() && under_way.len() < PIECES_AT_ONCE && next < ByteOffset::ZERO + len {
+            while wrong.is_none()
+                && under_way.len() < PIECES_AT_ONCE
+                && next < ByteOffset::ZERO + len
+            {
                 under_way.push_back((next, start(&volume, next, direction)));
                 next += PIECE;
             }
@@ -188,11 +195,14 @@ fn with_pattern(address: &str, len: ByteCount, direction: Direction) -> Outcome 
             let problem = match outcome.result {
                 Ok(moved) if moved != PIECE.0 => Some(format!("moved only {moved} bytes")),
                 Ok(_) if direction == Direction::Write => None,
-                Ok(_) if outcome.buffers.first().is_some_and(|buf| buf.bytes() == pattern(at)) => None,
+                Ok(_) if outcome.buffers.first().is_some_and(|buf| buf.bytes() == pattern(at)) => {
+                    None
+                }
                 Ok(_) => Some("returned different data than was written".to_owned()),
                 Err(error) => Some(format!("failed: {error}")),
             };
-            wrong = wrong.or(problem.map(|what| format!("{PIECE} of the volume at byte {} {what}", at.0)));
+            wrong = wrong
+                .or(problem.map(|what| format!("{PIECE} of the volume at byte {} {what}", at.0)));
         }
         if let Some(wrong) = wrong {
             return Err(Failure::failed(wrong));

@@ -50,8 +50,11 @@ pub fn run(tour: &Quickstart) -> Outcome {
 fn stopped(tour: &Quickstart) -> Failure {
     let folder = tour.dir.display();
     Failure::stopped(match tour.keep {
-        true => format!("the tour was stopped before its end; its drive files are kept in {folder}"),
-        false => "the tour was stopped before its end; its drive files are removed, and there is no report"
+        true => {
+            format!("the tour was stopped before its end; its drive files are kept in {folder}")
+        }
+        false => "the tour was stopped before its end; its drive files are removed, and there is \
+            no report"
             .to_owned(),
     })
 }
@@ -59,12 +62,13 @@ fn stopped(tour: &Quickstart) -> Failure {
 fn take_tour(tour: &Quickstart, folder: &Folder, interrupted: &Arc<AtomicBool>) -> Outcome {
     let settings = settings(tour)?;
     tell(&format!(
-        "The tour creates a RAID 6 volume on files in {}, measures it, fails a drive under load, and \
-         verifies the data, in about {}.",
+        "The tour creates a RAID 6 volume on files in {}, measures it, fails a drive under load, \
+         and verifies the data, in about {}.",
         tour.dir.display(),
         progress::seconds(settings.duration() + OTHER_STEPS)
     ))?;
-    let drives: Vec<PathBuf> = (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
+    let drives: Vec<PathBuf> =
+        (0..DRIVES).map(|i| folder.drives().join(format!("drive{i}.img"))).collect();
     let control = Control::new(&folder.state(), None);
     let mut server = Server::start(folder, &control)?;
     create(&control, &drives)?;
@@ -80,7 +84,10 @@ fn take_tour(tour: &Quickstart, folder: &Folder, interrupted: &Arc<AtomicBool>) 
         "\nReport: {}\n{}",
         tour.dir.join("report.html").display(),
         match tour.keep {
-            true => format!("The drives are kept. Serve them: softroc serve --state {}", state.display()),
+            true => format!(
+                "The drives are kept. Serve them: softroc serve --state {}",
+                state.display()
+            ),
             false => "The drive files are removed (--keep keeps them).".to_owned(),
         }
     ))
@@ -88,7 +95,8 @@ fn take_tour(tour: &Quickstart, folder: &Folder, interrupted: &Arc<AtomicBool>) 
 
 /// The volume on all drives except the last one, the spare.
 fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
-    let mut names: Vec<String> = drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        drives.iter().map(|drive| drive.to_string_lossy().into_owned()).collect();
     let spare = names.pop().unwrap_or_default();
     step(1, "Create a volume and a hot spare")?;
     let bar = progress::bar(DRIVES as u64);
@@ -105,15 +113,19 @@ fn create(control: &Control, drives: &[PathBuf]) -> Outcome {
     }
     bar.finish_and_clear();
     let members = counted(names.len(), "drive");
-    let create =
-        CreateVolume { name: VOLUME.into(), level: "raid6".into(), drives: names, ..CreateVolume::default() };
+    let create = CreateVolume {
+        name: VOLUME.into(),
+        level: "raid6".into(),
+        drives: names,
+        ..CreateVolume::default()
+    };
     ask_patiently(control, &Command::VolumeCreate(create))?;
     let add_spare = AddSpare { drive: spare.clone(), revertible: true, ..AddSpare::default() };
     ask_patiently(control, &Command::SpareAdd(add_spare))?;
     let volume = control.volume_info(VOLUME)?;
     tell(&format!(
-        "Volume '{VOLUME}' is {}: {}, RAID 6 on {members} of {DRIVE_SIZE}. It survives the failure of \
-         any two drives. The spare {} replaces the first one that fails.",
+        "Volume '{VOLUME}' is {}: {}, RAID 6 on {members} of {DRIVE_SIZE}. It survives the failure \
+         of any two drives. The spare {} replaces the first one that fails.",
         volume.state,
         ByteCount(volume.capacity_bytes),
         file_name(&spare)
@@ -176,7 +188,8 @@ fn measure(
     let headers: Vec<&str> = table.headers.iter().map(String::as_str).collect();
     output::print(&indent(&output::table_within(&headers, &table.rows, &table.numeric, None)))?;
     tell(
-        "These are the best results of short runs: a first impression. 'softroc bench' measures precisely.",
+        "These are the best results of short runs: a first impression. 'softroc bench' measures \
+            precisely.",
     )?;
     Ok(results)
 }
@@ -184,7 +197,9 @@ fn measure(
 /// Prints the heading of a step.
 fn step(number: usize, what: &str) -> Outcome {
     output::print("")?;
-    output::wrapped(&format!("{number}/4 {what}"), width()).iter().try_for_each(|line| output::print(line))
+    output::wrapped(&format!("{number}/4 {what}"), width())
+        .iter()
+        .try_for_each(|line| output::print(line))
 }
 
 /// Prints sentences below a heading.
@@ -218,8 +233,9 @@ impl Server {
     fn start(folder: &Folder, control: &Control) -> Outcome<Server> {
         let program = std::env::current_exe().map_err(Failure::failed)?;
         let log_path = folder.file("serve.log");
-        let log = std::fs::File::create(&log_path)
-            .map_err(|error| Failure::refused(format!("cannot write {}: {error}", log_path.display())))?;
+        let log = std::fs::File::create(&log_path).map_err(|error| {
+            Failure::refused(format!("cannot write {}: {error}", log_path.display()))
+        })?;
         let child = std::process::Command::new(program)
             .arg("serve")
             .arg("--state")
@@ -235,7 +251,10 @@ impl Server {
             let ended = server.child.try_wait().map_err(Failure::failed)?.is_some();
             if ended || Instant::now() > deadline {
                 let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-                return Err(Failure::failed(format!("the controller did not start: {}", log.trim())));
+                return Err(Failure::failed(format!(
+                    "the controller did not start: {}",
+                    log.trim()
+                )));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -244,11 +263,14 @@ impl Server {
 
     fn stop(&mut self) -> Outcome {
         let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).map_err(Failure::failed)?;
+        rustix::process::kill_process(process, rustix::process::Signal::TERM)
+            .map_err(Failure::failed)?;
         let status = self.child.wait().map_err(Failure::failed)?;
         match status.success() {
             true => Ok(()),
-            false => Err(Failure::failed(format!("the controller ended with {status}; see serve.log"))),
+            false => {
+                Err(Failure::failed(format!("the controller ended with {status}; see serve.log")))
+            }
         }
     }
 }

@@ -26,7 +26,9 @@ fn list(accounts: &[AccountInfo]) -> String {
     let row = |account: &AccountInfo| {
         let state = match (account.enabled, account.locked_s) {
             (false, _) => "disabled".to_owned(),
-            (true, Some(left)) => format!("locked for {left} s for {}", account.locked_from.join(", ")),
+            (true, Some(left)) => {
+                format!("locked for {left} s for {}", account.locked_from.join(", "))
+            }
             (true, None) if account.must_change => "password must be changed".to_owned(),
             (true, None) => "enabled".to_owned(),
         };

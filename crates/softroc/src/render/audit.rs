@@ -14,8 +14,10 @@ pub fn list(orders: &[AuditEntry]) -> String {
 fn line(entry: &AuditEntry) -> String {
     let by = entry.by.as_ref().map_or_else(|| "the controller".to_owned(), ToString::to_string);
     let time = date(entry.time_unix_s);
-    let mut text =
-        format!("{:>6} {time} {:<8} {} {} by {by}", entry.number, entry.outcome, entry.order, entry.subject);
+    let mut text = format!(
+        "{:>6} {time} {:<8} {} {} by {by}",
+        entry.number, entry.outcome, entry.order, entry.subject
+    );
     if !entry.fields.is_null() && entry.outcome != AuditOutcome::Refused {
         text.push_str(&format!(": {}", entry.fields));
     }

@@ -22,7 +22,9 @@ pub(super) fn limits(limits: &[DriveLimit]) -> Option<String> {
 pub(super) fn suspension(suspension: &SuspensionInfo) -> String {
     let why = &suspension.why;
     match (suspension.by, suspension.fails_in_s.map(Duration::from_secs)) {
-        (SuspendedBy::TimeLimit, Some(left)) => format!("{why}; it fails in {left:?} unless it responds"),
+        (SuspendedBy::TimeLimit, Some(left)) => {
+            format!("{why}; it fails in {left:?} unless it responds")
+        }
         (SuspendedBy::TimeLimit, None) => why.clone(),
         (SuspendedBy::Operator, _) => format!("{why}; only 'softroc drive resume' ends it"),
     }
@@ -106,8 +108,11 @@ mod tests {
 
     #[test]
     fn limits_say_where_they_come_from() {
-        let limit =
-            |operation: &str, limit_ms, from| DriveLimit { operation: operation.into(), limit_ms, from };
+        let limit = |operation: &str, limit_ms, from| DriveLimit {
+            operation: operation.into(),
+            limit_ms,
+            from,
+        };
         let all = [
             limit("short-read", 500, LimitSource::DriveClass),
             limit("read", 30_000, LimitSource::Default),
@@ -139,7 +144,8 @@ Operations since the start of the controller; slow ones took longer than 1ms:
           10µs     7      -
             2s     2      5
         longer     1      -";
-        let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        let lines =
+            |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
         assert_eq!(lines(&text), lines(expected));
     }
 }

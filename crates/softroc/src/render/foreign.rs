@@ -8,7 +8,9 @@ use units::ByteCount;
 /// Volumes of other systems, and unusable drives.
 pub fn list(volumes: &[ForeignVolume], drives: &[ForeignDrive]) -> String {
     if volumes.is_empty() && drives.is_empty() {
-        return "No foreign volumes on the registered drives. Register more with 'softroc drive add'.".into();
+        return "No foreign volumes on the registered drives. Register more with 'softroc drive \
+            add'."
+            .into();
     }
     let mut parts: Vec<String> = volumes.iter().map(volume).collect();
     let rows = drives.iter().map(|drive| {

@@ -25,7 +25,8 @@ pub fn table(volume: &VolumeInfo) -> String {
             ByteCount(host.written_bytes).to_string(),
         ]
     };
-    let headers = ["host", "connected since", "outstanding", "I/Os/s", "reads", "writes", "read", "written"];
+    let headers =
+        ["host", "connected since", "outstanding", "I/Os/s", "reads", "writes", "read", "written"];
     let rows: Vec<Vec<String>> = volume.hosts.iter().map(row).collect();
     output::table(&headers, &rows, &[false, false, true, true, true, true, true, true])
 }

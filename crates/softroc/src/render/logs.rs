@@ -7,7 +7,9 @@ use units::ByteCount;
 /// The logs, each with its devices and journals.
 pub fn list(logs: &[LogInfo], notes: &[String]) -> String {
     let text = match logs.is_empty() {
-        true => "No log: journals are on the members. Add one with 'softroc log add DRIVE'.".to_owned(),
+        true => {
+            "No log: journals are on the members. Add one with 'softroc log add DRIVE'.".to_owned()
+        }
         false => logs.iter().map(one).collect::<Vec<_>>().join("\n\n"),
     };
     super::with_notes(text, notes)

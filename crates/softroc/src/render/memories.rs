@@ -21,7 +21,8 @@ fn row(info: &MemoryInfo) -> Vec<String> {
         (None, false) if info.volumes.is_empty() => "-".to_owned(),
         (None, false) => {
             let volumes = info.volumes.iter();
-            let volumes = volumes.map(|of| format!("{}: {}", of.title(), ByteCount(of.dirty_bytes)));
+            let volumes =
+                volumes.map(|of| format!("{}: {}", of.title(), ByteCount(of.dirty_bytes)));
             volumes.collect::<Vec<_>>().join(", ")
         }
     };

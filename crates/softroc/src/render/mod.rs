@@ -55,13 +55,14 @@ fn on_one_line(reply: &Reply) -> Cow<'_, Reply> {
     if matches!(reply, Reply::Explained { .. }) {
         return Cow::Borrowed(reply);
     }
-    let escaped = serde_json::to_value(reply).ok().and_then(|mut value| escape(&mut value).then_some(value));
+    let escaped =
+        serde_json::to_value(reply).ok().and_then(|mut value| escape(&mut value).then_some(value));
     let escaped = escaped.and_then(|value| serde_json::from_value(value).ok());
     escaped.map_or(Cow::Borrowed(reply), Cow::Owned)
 }
 
-/// Escapes unprintable characters in all texts, and shows their times as local ones; returns whether
-/// there were any.
+/// Escapes unprintable characters in all texts, and shows their times as local ones; returns
+/// whether there were any.
 fn escape(value: &mut Value) -> bool {
     match value {
         Value::String(text) => {
@@ -81,7 +82,9 @@ fn text_of(reply: &Reply) -> String {
         Reply::Done { notes } => with_notes("Done.".into(), notes),
         Reply::Drive { drive, notes, .. } => with_notes(drive_line(drive), notes),
         Reply::Drives { drives } if drives.is_empty() => {
-            "No drives. Register drives with 'softroc drive add DRIVE', or create a file drive with 'softroc drive add FILE --create SIZE'.".into()
+            "No drives. Register drives with 'softroc drive add DRIVE', or create a file drive \
+                with 'softroc drive add FILE --create SIZE'."
+                .into()
         }
         Reply::Drives { drives } => drive_table(drives, true),
         Reply::Volume { volume, notes } => volume::changed(volume, notes),
@@ -136,7 +139,8 @@ const NARROWEST: usize = 20;
 
 fn facts_within(facts: &[(&str, String)], columns: Option<usize>) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(width + 2).max(NARROWEST));
+    let room =
+        columns.map_or(usize::MAX, |columns| columns.saturating_sub(width + 2).max(NARROWEST));
     let line = |(name, value): &(&str, String)| {
         let lines = output::wrapped(value, room);
         format!("{name:width$}  {}", lines.join(&format!("\n{:width$}  ", "")))
@@ -152,7 +156,10 @@ fn one_drive(drive: &DriveInfo) -> String {
     add("slot", drive.slot.map(|slot| slot.to_string()));
     let numbers = |numbers: DriveNumbers| {
         let DriveNumbers { enclosure, slot, device, provisional } = numbers;
-        format!("enclosure {enclosure}, slot {slot}, device {device}{}", provisional_mark(provisional))
+        format!(
+            "enclosure {enclosure}, slot {slot}, device {device}{}",
+            provisional_mark(provisional)
+        )
     };
     add("numbers", drive.numbers.map(numbers));
     let both = |size| match is_made_of_bytes(drive) {
@@ -160,7 +167,8 @@ fn one_drive(drive: &DriveInfo) -> String {
         false => both_capacities(ByteCount(size)),
     };
     add("capacity", drive.size_bytes.map(both));
-    let grown = |size| format!("{}, not used yet: run 'softroc drive rescan {}'", both(size), drive.name);
+    let grown =
+        |size| format!("{}, not used yet: run 'softroc drive rescan {}'", both(size), drive.name);
     add("grown to", drive.grown_to_bytes.map(grown));
     add("free", drive.free_bytes.map(|bytes| ByteCount(bytes).to_string()));
     add("stale regions", (drive.stale_regions > 0).then(|| drive.stale_regions.to_string()));
@@ -199,7 +207,11 @@ fn is_made_of_bytes(drive: &DriveInfo) -> bool {
 
 /// A drive's capacity in decimal units, a file's size in binary ones.
 fn capacity(drive: &DriveInfo, size: u64) -> String {
-    if is_made_of_bytes(drive) { ByteCount(size).to_string() } else { decimal_capacity(ByteCount(size)) }
+    if is_made_of_bytes(drive) {
+        ByteCount(size).to_string()
+    } else {
+        decimal_capacity(ByteCount(size))
+    }
 }
 
 fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
@@ -244,14 +256,20 @@ fn provisional_mark(is_provisional: bool) -> &'static str {
 
 fn controller_facts(info: &ControllerInfo) -> String {
     let mut list = vec![
-        ("controller", format!("softroc {}, running since {}", info.version, date(info.started_unix_s))),
+        (
+            "controller",
+            format!("softroc {}, running since {}", info.version, date(info.started_unix_s)),
+        ),
         ("serial", info.serial.clone()),
         ("shards", info.shards.to_string()),
         (
             "volumes",
             format!(
                 "{} optimal, {} degraded, {} offline, {} missing",
-                info.volumes_optimal, info.volumes_degraded, info.volumes_offline, info.volumes_missing
+                info.volumes_optimal,
+                info.volumes_degraded,
+                info.volumes_offline,
+                info.volumes_missing
             ),
         ),
         ("drives", info.drives.to_string()),
@@ -262,11 +280,9 @@ fn controller_facts(info: &ControllerInfo) -> String {
     if !info.awaited.is_empty() {
         list.push(("starting", format!("waits for {}", info.awaited.join(", "))));
     }
-    list.extend(
-        info.ups
-            .as_ref()
-            .map(|ups| ("ups", format!("{} since {}: {}", ups.state, date(ups.since_unix_s), ups.reason))),
-    );
+    list.extend(info.ups.as_ref().map(|ups| {
+        ("ups", format!("{} since {}: {}", ups.state, date(ups.since_unix_s), ups.reason))
+    }));
     facts(&list)
 }
 
@@ -290,7 +306,8 @@ pub fn events(events: &[Event]) -> String {
                 Severity::Fatal => '✖',
             };
             let code = if event.code.is_empty() { "-" } else { &event.code };
-            let by = event.by.as_ref().map(ToString::to_string).filter(|by| !event.text.contains(by));
+            let by =
+                event.by.as_ref().map(ToString::to_string).filter(|by| !event.text.contains(by));
             let by = by.map_or_else(String::new, |by| format!(" (by {by})"));
             let line = format!(
                 "{:>6} {} {mark} {code:<24} {}{by}",
@@ -304,15 +321,17 @@ pub fn events(events: &[Event]) -> String {
     lines.join("\n")
 }
 
-/// A time in the local zone (`TZ`, or the system's): `2026-11-20 13:14:56 +01:00`. Without an offset:
-/// `2026-11-20 12:14:56 UTC`.
+/// A time in the local zone (`TZ`, or the system's): `2026-11-20 13:14:56 +01:00`. Without an
+/// offset: `2026-11-20 12:14:56 UTC`.
 pub fn date(unix_s: u64) -> String {
     date_in(unix_s, TimeZone::system())
 }
 
 fn date_in(unix_s: u64, zone: TimeZone) -> String {
     // A time after the year 9999, from another machine, has no local form.
-    let Some(time) = i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok()) else {
+    let Some(time) =
+        i64::try_from(unix_s).ok().and_then(|unix_s| Timestamp::from_second(unix_s).ok())
+    else {
         return units::utc(unix_s);
     };
     let time = time.to_zoned_datetime(zone);
@@ -320,8 +339,8 @@ fn date_in(unix_s: u64, zone: TimeZone) -> String {
     time.strftime(form).to_string()
 }
 
-/// A text of the controller without unprintable characters. Its times are UTC (RFC 3339), and become
-/// local ones.
+/// A text of the controller without unprintable characters. Its times are UTC (RFC 3339), and
+/// become local ones.
 pub fn for_people(text: &str) -> String {
     with_times_in(&printable(text), TimeZone::system())
 }
@@ -332,9 +351,11 @@ fn with_times_in(text: &str, zone: TimeZone) -> String {
     for (end, _) in text.match_indices('Z') {
         // A time in a name, which has no space before it, is left alone.
         let is_word = |start: &usize| {
-            text[..*start].ends_with([' ', '(']) && !text[end + 1..].starts_with(['.', '-', '_', '/'])
+            text[..*start].ends_with([' ', '('])
+                && !text[end + 1..].starts_with(['.', '-', '_', '/'])
         };
-        let start = end.checked_sub(LAST).filter(|start| *start >= done && text.is_char_boundary(*start));
+        let start =
+            end.checked_sub(LAST).filter(|start| *start >= done && text.is_char_boundary(*start));
         let start = start.filter(is_word);
         let time = start.and_then(|start| text.get(start..=end)?.parse::<Timestamp>().ok());
         if let (Some(start), Some(time)) = (start, time)

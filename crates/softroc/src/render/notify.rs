@@ -7,7 +7,8 @@ use control_api::{ChannelInfo, NotifyReply};
 pub fn reply(reply: &NotifyReply) -> String {
     match reply {
         NotifyReply::Channels { channels } if channels.is_empty() => {
-            "No channels: set one with 'softroc notify set NAME TARGET', such as 'softroc notify set log journal'."
+            "No channels: set one with 'softroc notify set NAME TARGET', such as 'softroc notify \
+                set log journal'."
                 .to_owned()
         }
         NotifyReply::Channels { channels } => list(channels),
@@ -19,7 +20,8 @@ pub fn reply(reply: &NotifyReply) -> String {
 fn list(channels: &[ChannelInfo]) -> String {
     let row = |info: &ChannelInfo| {
         let channel = &info.channel;
-        let codes = if channel.codes.is_empty() { "all".to_owned() } else { channel.codes.join(" ") };
+        let codes =
+            if channel.codes.is_empty() { "all".to_owned() } else { channel.codes.join(" ") };
         let state = match &info.problem {
             Some(problem) => format!("failing: {problem}"),
             None => "works".to_owned(),

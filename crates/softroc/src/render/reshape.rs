@@ -15,13 +15,20 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
         ("capacity", capacity(reshape)),
         (
             "moved",
-            if reshape.down { "from its last byte to its first" } else { "from its first byte to its last" }
-                .to_owned(),
+            if reshape.down {
+                "from its last byte to its first"
+            } else {
+                "from its first byte to its last"
+            }
+            .to_owned(),
         ),
         ("may lose meanwhile", counted(reshape.may_lose, "drive")),
         (
             "hosts wait for",
-            format!("up to {} at a time, and less during host I/O", ByteCount(reshape.at_a_time_bytes)),
+            format!(
+                "up to {} at a time, and less during host I/O",
+                ByteCount(reshape.at_a_time_bytes)
+            ),
         ),
         (
             "saved first",
@@ -48,7 +55,10 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
 /// The progress of a volume's reshape, on one line.
 pub fn progress(reshape: &ReshapeInfo) -> String {
     if reshape.waits {
-        return format!("queued behind other volumes of its array; then reshaped to {}", layout(&reshape.to));
+        return format!(
+            "queued behind other volumes of its array; then reshaped to {}",
+            layout(&reshape.to)
+        );
     }
     let percent = reshape.moved_bytes.saturating_mul(100) / reshape.total_bytes.max(1);
     format!("{percent} % reshaped to {}", layout(&reshape.to))

@@ -10,7 +10,8 @@ use units::{ByteCount, both_capacities, counted, decimal_capacity};
 /// All tasks.
 pub fn list(tasks: &[TaskInfo]) -> String {
     if tasks.is_empty() {
-        return "No tasks. Start one with 'softroc task start'; rebuilds start automatically.".into();
+        return "No tasks. Start one with 'softroc task start'; rebuilds start automatically."
+            .into();
     }
     let rows: Vec<Vec<String>> = tasks
         .iter()
@@ -43,8 +44,10 @@ pub fn one(task: &TaskInfo, notes: &[String]) -> String {
     ];
     list.extend(task.reason.clone().map(|reason| ("reason", reason)));
     list.push(("cause", task.cause.clone()));
-    let blocks =
-        format!("{} of {} blocks of 512 bytes ({} %)", task.done_blocks, task.total_blocks, task.percent);
+    let blocks = format!(
+        "{} of {} blocks of 512 bytes ({} %)",
+        task.done_blocks, task.total_blocks, task.percent
+    );
     list.push(("progress", blocks));
     list.extend(rate(task).map(|rate| ("rate", rate)));
     list.extend(eta(task).map(|eta| ("left", eta)));
@@ -130,7 +133,8 @@ fn remark(task: &TaskInfo) -> String {
 
 /// The health data of a drive: names and values.
 pub fn health(health: &HealthInfo) -> Vec<(&'static str, String)> {
-    let mut told = vec![("health", format!("{}, asked {}", health.source, date(health.asked_unix_s)))];
+    let mut told =
+        vec![("health", format!("{}, asked {}", health.source, date(health.asked_unix_s)))];
     let mut add = |name, value: Option<String>| told.extend(value.map(|value| (name, value)));
     add("! replace", health.warning.clone().map(|why| format!("it {why}")));
     add("wear", health.wear_percent.map(|wear| format!("{wear} % of its endurance is used")));
@@ -250,10 +254,11 @@ mod tests {
     #[test]
     fn a_bar_shows_the_percentage_and_its_text_the_rest() {
         let task: TaskInfo = serde_json::from_value(json!({
-            "task": 7, "kind": "rebuild", "subject": "drive d of 'data'", "volume": "data", "drive": "d",
-            "state": "running", "reason": null, "cause": "", "done_blocks": 10, "total_blocks": 20,
-            "percent": 50, "rate_mib_s": 42.0, "eta_s": 65, "found": {}, "blamed": [],
-            "share_percent": 30, "limit_bytes_per_s": null, "started_unix_s": 0, "ended_unix_s": null,
+            "task": 7, "kind": "rebuild", "subject": "drive d of 'data'", "volume": "data",
+            "drive": "d", "state": "running", "reason": null, "cause": "", "done_blocks": 10,
+            "total_blocks": 20, "percent": 50, "rate_mib_s": 42.0, "eta_s": 65, "found": {},
+            "blamed": [], "share_percent": 30, "limit_bytes_per_s": null, "started_unix_s": 0,
+            "ended_unix_s": null,
         }))
         .unwrap();
         assert_eq!(beside_bar(&task), "rebuild running · 42 MiB/s · 1 min 05 s left");

@@ -3,7 +3,9 @@
 
 use super::{date, disks, drive_table, facts, hosts, provisional_mark, reshape, with_notes};
 use crate::output::table;
-use controller::{Policy, TaskInfo, TaskState, VolumeInfo, VolumeState, WriteMode, default_policies};
+use controller::{
+    Policy, TaskInfo, TaskState, VolumeInfo, VolumeState, WriteMode, default_policies,
+};
 use layout::Level;
 use units::{ByteCount, counted};
 
@@ -93,7 +95,9 @@ pub fn short(volume: &VolumeInfo, tasks: &[TaskInfo]) -> String {
         list.push(("task", format!("{}: {line}", task.task)));
     }
     let shares = volume.array_volumes.len().saturating_sub(1);
-    list.extend((shares > 0).then(|| ("array", format!("shared with {}", counted(shares, "other volume")))));
+    list.extend(
+        (shares > 0).then(|| ("array", format!("shared with {}", counted(shares, "other volume")))),
+    );
     list.extend(volume.disk.as_ref().map(|disk| ("disk", disks::of_volume(disk))));
     list.extend(policies(volume).map(|policies| ("policies", policies)));
     list.extend(not_in_force(volume).map(|reason| ("note", reason)));
@@ -120,9 +124,12 @@ pub fn full(volume: &VolumeInfo) -> String {
     list.push(("array", array_of(volume)));
     let numbers = volume.number.zip(volume.group);
     let mark = provisional_mark(volume.provisional);
-    list.extend(numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}{mark}"))));
+    list.extend(
+        numbers.map(|(number, group)| ("numbers", format!("volume {number}, array {group}{mark}"))),
+    );
     list.extend(volume.reshape.as_ref().map(|way| ("reshape", reshape::progress(way))));
-    for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)] {
+    for (what, progress) in [("resync", &volume.resync), ("initialisation", &volume.initialisation)]
+    {
         let text = |progress: &controller::Progress| {
             let regions = counted(progress.regions, "region");
             format!("{} % ({} of {regions} left)", progress.percent, progress.regions_left)
@@ -164,7 +171,10 @@ fn push_reasons_and_tables(text: &mut String, volume: &VolumeInfo) {
 
 /// The level as people write it: `RAID 6`.
 fn level(volume: &VolumeInfo) -> String {
-    volume.level.parse::<Level>().map_or_else(|_| volume.level.clone(), |level| level.row().title.to_owned())
+    volume
+        .level
+        .parse::<Level>()
+        .map_or_else(|_| volume.level.clone(), |level| level.row().title.to_owned())
 }
 
 /// The health of a volume in one line.
@@ -183,7 +193,9 @@ fn health(volume: &VolumeInfo) -> String {
             format!("initialising, {} %; usable and redundant now", of.percent)
         }
         (VolumeState::Optimal, None, None) => "all drives online, redundancy complete".to_owned(),
-        (state, _, _) if state.serves() => "redundancy is reduced; hosts can read and write".to_owned(),
+        (state, _, _) if state.serves() => {
+            "redundancy is reduced; hosts can read and write".to_owned()
+        }
         _ => "hosts cannot read or write".to_owned(),
     }
 }
@@ -205,7 +217,9 @@ fn capacity(volume: &VolumeInfo) -> String {
 
 fn survives(volume: &VolumeInfo) -> String {
     match (volume.may_lose, volume.may_lose_at_most) {
-        (least, most) if least == most => format!("the failure of {}", counted(least, "more drive")),
+        (least, most) if least == most => {
+            format!("the failure of {}", counted(least, "more drive"))
+        }
         (least, most) => format!("the failure of {}; up to {most}", counted(least, "more drive")),
     }
 }
@@ -245,8 +259,9 @@ fn policies(volume: &VolumeInfo) -> Option<String> {
     let has_preset =
         volume.policies.iter().any(|policy| policy.name == PRESET && policy.configured != "none");
     let shown = |policy: &&Policy| {
-        let is_default =
-            defaults.iter().any(|(name, value)| *name == policy.name && *value == policy.configured);
+        let is_default = defaults
+            .iter()
+            .any(|(name, value)| *name == policy.name && *value == policy.configured);
         let is_implied = has_preset && OF_PRESET.contains(&policy.name.as_str());
         // Without parity there is no write hole.
         let has_parity = volume.level.parse::<Level>().is_ok_and(Level::has_parity);
@@ -279,7 +294,8 @@ fn bar(percent: u8) -> String {
 
 /// The logical sector that hosts see, and the physical one if that is another.
 fn sectors(volume: &VolumeInfo) -> String {
-    let (logical, physical) = (ByteCount(volume.sector_bytes), ByteCount(volume.physical_sector_bytes));
+    let (logical, physical) =
+        (ByteCount(volume.sector_bytes), ByteCount(volume.physical_sector_bytes));
     if physical <= logical { logical.to_string() } else { format!("{logical} on {physical}") }
 }
 
@@ -290,8 +306,8 @@ fn write_mode(volume: &VolumeInfo) -> Option<&Policy> {
 /// Whether the cache has, or may get, something of a volume.
 fn uses_cache(volume: &VolumeInfo) -> bool {
     let through = |mode: &str| mode == WriteMode::WriteThrough.name();
-    let is_used =
-        write_mode(volume).is_some_and(|mode| !through(&mode.current) || !through(&mode.configured));
+    let is_used = write_mode(volume)
+        .is_some_and(|mode| !through(&mode.current) || !through(&mode.configured));
     is_used || volume.cache.dirty_bytes > 0 || volume.cache.clean_bytes > 0
 }
 
@@ -326,8 +342,12 @@ fn short_write_mode(volume: &VolumeInfo) -> String {
 
 /// The volume's extent on its drives, and the other volumes of its array.
 fn array_of(volume: &VolumeInfo) -> String {
-    let others: Vec<&str> =
-        volume.array_volumes.iter().map(String::as_str).filter(|name| *name != volume.name).collect();
+    let others: Vec<&str> = volume
+        .array_volumes
+        .iter()
+        .map(String::as_str)
+        .filter(|name| *name != volume.name)
+        .collect();
     let others = match others.len() {
         0 => String::new(),
         1..=4 => format!(", with {}", others.join(", ")),
@@ -335,5 +355,8 @@ fn array_of(volume: &VolumeInfo) -> String {
     };
     let (start, len) = (ByteCount(volume.data_start_bytes), ByteCount(volume.member_bytes));
     let free = ByteCount(volume.array_free_bytes);
-    format!("{len} at {start} of each of {}{others}; {free} free", counted(volume.drives.len(), "drive"))
+    format!(
+        "{len} at {start} of each of {}{others}; {free} free",
+        counted(volume.drives.len(), "drive")
+    )
 }

@@ -55,13 +55,21 @@ mod tests {
             (Some("wait: softroc task follow 7"), "\n    To do: softroc task follow 7"),
             (Some("connect the drives of 'v'"), "\n    connect the drives of 'v'"),
             (
-                Some("drive 1 of 'v' failed; run 'softroc volume show v', or 'softroc volume start v'"),
-                "\n    drive 1 of 'v' failed; run 'softroc volume show v', or 'softroc volume start v'\
-                 \n    To do: softroc volume show v\n    To do: softroc volume start v",
+                Some(
+                    "drive 1 of 'v' failed; run 'softroc volume show v', or 'softroc volume start \
+                     v'",
+                ),
+                "\n    drive 1 of 'v' failed; run 'softroc volume show v', or 'softroc volume \
+                 start v'\n    To do: softroc volume show v\n    To do: softroc volume start v",
             ),
         ] {
             let todo = todo.map(str::to_owned);
-            let one = Finding { status: WellBeing::Warning, subject: String::new(), what: "x".into(), todo };
+            let one = Finding {
+                status: WellBeing::Warning,
+                subject: String::new(),
+                what: "x".into(),
+                todo,
+            };
             assert_eq!(finding(&one), format!("warning: x{shown}"));
         }
     }

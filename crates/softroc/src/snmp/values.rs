@@ -2,8 +2,8 @@
 
 use crate::control::{Control, within};
 use controller::{
-    Command, DriveMetrics, DriveState, HealthReport, MetricsInfo, Reply, TaskInfo, TaskState, VolumeMetrics,
-    VolumeState, WellBeing,
+    Command, DriveMetrics, DriveState, HealthReport, MetricsInfo, Reply, TaskInfo, TaskState,
+    VolumeMetrics, VolumeState, WellBeing,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,14 +91,21 @@ pub fn look(control: &Control) -> Tree {
     };
     let health = ask(Command::Health {});
     // Without this reply, do not wait for the next one.
-    let metrics =
-        if health.is_ok() { ask(Command::Metrics {}) } else { Ok(Reply::Done { notes: Vec::new() }) };
+    let metrics = if health.is_ok() {
+        ask(Command::Metrics {})
+    } else {
+        Ok(Reply::Done { notes: Vec::new() })
+    };
     match (health, metrics) {
         (Ok(Reply::Health { health }), Ok(Reply::Metrics { metrics })) => {
             scalars(&mut tree, &health, &metrics);
             metrics.volumes.iter().for_each(|one| volume(&mut tree, one));
             metrics.drives.iter().for_each(|one| drive(&mut tree, one));
-            metrics.tasks.iter().filter(|one| !one.state.is_over()).for_each(|one| task(&mut tree, one));
+            metrics
+                .tasks
+                .iter()
+                .filter(|one| !one.state.is_over())
+                .for_each(|one| task(&mut tree, one));
         }
         (Err(failure), _) | (_, Err(failure)) => unknown(&mut tree, &failure.to_string()),
         _ => unknown(&mut tree, "unexpected answer of the controller; see its log"),
@@ -124,7 +131,8 @@ fn scalars(tree: &mut Tree, health: &HealthReport, metrics: &MetricsInfo) {
     tree.put(&[4, 0], Value::Gauge(u64::from(of.volumes_offline) + u64::from(of.volumes_missing)));
     let drives = || metrics.drives.iter().map(|one| &one.drive);
     let failed = drives().filter(|drive| drive.state == DriveState::Failed).count();
-    let warns = drives().filter(|drive| drive.health.as_ref().is_some_and(|health| health.warning.is_some()));
+    let warns = drives()
+        .filter(|drive| drive.health.as_ref().is_some_and(|health| health.warning.is_some()));
     tree.put(&[5, 0], Value::Gauge(failed as u64));
     tree.put(&[6, 0], Value::Gauge(warns.count() as u64));
     let alarm = match (of.alarm.on, of.alarm.sounds) {
@@ -145,8 +153,9 @@ fn volume(tree: &mut Tree, of: &VolumeMetrics) {
         VolumeState::Offline => 3,
         VolumeState::Missing => 4,
     };
-    let counted =
-        |kind: &str| of.work.iter().find(|work| work.operation == kind).cloned().unwrap_or_default();
+    let counted = |kind: &str| {
+        of.work.iter().find(|work| work.operation == kind).cloned().unwrap_or_default()
+    };
     let (reads, writes) = (counted("read"), counted("write"));
     let mut put = |column, value: Value<'_>| tree.column(VOLUMES, row, column, value);
     put(2, Value::Text(&volume.name));
@@ -166,7 +175,10 @@ fn drive(tree: &mut Tree, of: &DriveMetrics) {
     let Some(numbers) = drive.numbers else { return };
     let row = numbers.device;
     // The order of the list is stable: it only grows.
-    let state = DriveState::ALL.iter().position(|state| *state == drive.state).map_or(0, |at| at as i64 + 1);
+    let state = DriveState::ALL
+        .iter()
+        .position(|state| *state == drive.state)
+        .map_or(0, |at| at as i64 + 1);
     let health = drive.health.as_deref();
     let mut put = |column, value: Value<'_>| tree.column(DRIVES, row, column, value);
     put(2, Value::Text(&drive.name));
@@ -175,7 +187,10 @@ fn drive(tree: &mut Tree, of: &DriveMetrics) {
     put(5, Value::Text(drive.serial.as_deref().unwrap_or_default()));
     put(6, Value::Text(drive.volumes.first().map_or("", String::as_str)));
     // As in TruthValue: true is 1, false is 2.
-    put(7, Value::Integer(if health.is_some_and(|health| health.warning.is_some()) { 1 } else { 2 }));
+    put(
+        7,
+        Value::Integer(if health.is_some_and(|health| health.warning.is_some()) { 1 } else { 2 }),
+    );
     put(8, Value::Gauge(drive.medium_errors));
     if let Some(celsius) = health.and_then(|health| health.temperature_c) {
         put(9, Value::Integer(celsius.into()));
@@ -222,7 +237,15 @@ mod tests {
         }
         assert_eq!(
             seen,
-            [".1.0", ".10.1.2.2", ".10.1.2.10", ".10.1.2.300", ".10.1.3.2", ".10.1.3.10", ".10.1.3.300"]
+            [
+                ".1.0",
+                ".10.1.2.2",
+                ".10.1.2.10",
+                ".10.1.2.300",
+                ".10.1.3.2",
+                ".10.1.3.10",
+                ".10.1.3.300"
+            ]
         );
         assert!("1.x".parse::<Oid>().is_err() && "".parse::<Oid>().is_err());
     }

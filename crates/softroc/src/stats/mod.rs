@@ -37,17 +37,17 @@ pub fn volumes(control: &Control, names: &[String], stats: &StatsSpan) -> Outcom
             metrics.volumes.iter().any(|one| one.volume.name == **name || one.volume.uuid == **name)
         };
         match names.iter().find(|name| !is_there(name)) {
-            Some(name) => {
-                Err(Failure::not_found(format!("there is no volume '{name}'; see 'softroc volume list'")))
-            }
+            Some(name) => Err(Failure::not_found(format!(
+                "there is no volume '{name}'; see 'softroc volume list'"
+            ))),
             None => Ok(()),
         }
     };
     sample(control, sampling, check, |rates, json| {
         let mut rates = rates;
-        rates
-            .volumes
-            .retain(|one| names.is_empty() || [&one.volume, &one.uuid].iter().any(|is| names.contains(is)));
+        rates.volumes.retain(|one| {
+            names.is_empty() || [&one.volume, &one.uuid].iter().any(|is| names.contains(is))
+        });
         rates.drives.clear();
         match json {
             true => told(
@@ -84,21 +84,27 @@ pub fn drives(control: &Control, names: &[String], stats: &StatsSpan) -> Outcome
             drives.any(|drive| is_it(name, &drive.name, &drive.volumes, drive.slot))
         };
         match names.iter().find(|name| !is_there(name)) {
-            Some(name) => {
-                Err(Failure::not_found(format!("there is no drive {name}; see 'softroc drive list'")))
-            }
+            Some(name) => Err(Failure::not_found(format!(
+                "there is no drive {name}; see 'softroc drive list'"
+            ))),
             None => Ok(()),
         }
     };
     sample(control, sampling, check, |rates, json| {
         let is_asked = |one: &&DriveRates| {
-            names.is_empty() || names.iter().any(|name| is_it(name, &one.drive, &one.volumes, one.slot))
+            names.is_empty()
+                || names.iter().any(|name| is_it(name, &one.drive, &one.volumes, one.slot))
         };
         let drives: Vec<&DriveRates> = rates.drives.iter().filter(is_asked).collect();
         match json {
             true => told(
                 sampling,
-                &RatesJson { stats: "drives", seconds: rates.seconds, volumes: None, drives: Some(&drives) },
+                &RatesJson {
+                    stats: "drives",
+                    seconds: rates.seconds,
+                    volumes: None,
+                    drives: Some(&drives),
+                },
             ),
             false => output::print(&view::drives(&drives, output::width())),
         }
@@ -132,9 +138,9 @@ fn times(sampling: &Sampling) -> Option<u64> {
 fn metrics(control: &Control) -> Outcome<MetricsInfo> {
     match control.ask(&Command::Metrics {})? {
         Reply::Metrics { metrics } if metrics.taken_ns > 0 => Ok(*metrics),
-        Reply::Metrics { .. } => {
-            Err(Failure::failed("the controller is of an earlier version; restart it with this one"))
-        }
+        Reply::Metrics { .. } => Err(Failure::failed(
+            "the controller is of an earlier version; restart it with this one",
+        )),
         _ => Err(Failure::failed("the controller's answer is not a metrics report; see its log")),
     }
 }
@@ -204,7 +210,12 @@ pub fn top(control: &Control, top: &Top) -> Outcome {
             sampling,
             |_| Ok(()),
             |rates, _| {
-                output::print(&view::top(health(control).ok().as_ref(), &metrics(control)?, &rates, None))
+                output::print(&view::top(
+                    health(control).ok().as_ref(),
+                    &metrics(control)?,
+                    &rates,
+                    None,
+                ))
             },
         ),
     }
@@ -218,7 +229,12 @@ fn health(control: &Control) -> Outcome<HealthReport> {
 }
 
 /// Runs until a key or a signal; waits while the controller does not respond.
-fn on_screen(control: &Control, sampling: &Sampling, screen: &Screen, first: MetricsInfo) -> Outcome {
+fn on_screen(
+    control: &Control,
+    sampling: &Sampling,
+    screen: &Screen,
+    first: MetricsInfo,
+) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&interrupted)?;
     let mut before = first;
@@ -233,12 +249,19 @@ fn on_screen(control: &Control, sampling: &Sampling, screen: &Screen, first: Met
             Ok(after) => {
                 if let Ok(rates) = Rates::between(&before, &after) {
                     let health = health(control).ok();
-                    screen.show(&view::top(health.as_ref(), &after, &rates, Some(screen::page())))?;
+                    screen.show(&view::top(
+                        health.as_ref(),
+                        &after,
+                        &rates,
+                        Some(screen::page()),
+                    ))?;
                     left = left.map(|left| left - 1);
                 }
                 before = after;
             }
-            Err(failure) => screen.show(&format!("{failure}\nWaiting for it. Press 'q' to quit."))?,
+            Err(failure) => {
+                screen.show(&format!("{failure}\nWaiting for it. Press 'q' to quit."))?
+            }
         }
     }
     Ok(())

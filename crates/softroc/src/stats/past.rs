@@ -72,7 +72,8 @@ const HEADERS: [&str; 9] =
 
 /// A row for each object; for one object, also its intervals.
 fn text(one: &str, reply: &Option<HistoryReply>, with_points: bool) -> String {
-    let Some(HistoryReply::History { from_unix_s, to_unix_s, step_s, volumes, drives }) = reply else {
+    let Some(HistoryReply::History { from_unix_s, to_unix_s, step_s, volumes, drives }) = reply
+    else {
         return format!("No {one} has a history yet.");
     };
     let all: Vec<&Series> = volumes.iter().chain(drives).collect();
@@ -94,7 +95,8 @@ fn text(one: &str, reply: &Option<HistoryReply>, with_points: bool) -> String {
             text.push_str(&format!("\n{}\n", lines(&series.name, &rows)));
         }
     }
-    let rows: Vec<Vec<String>> = all.iter().map(|series| row(series.name.clone(), &series.total)).collect();
+    let rows: Vec<Vec<String>> =
+        all.iter().map(|series| row(series.name.clone(), &series.total)).collect();
     text.push_str(&format!("\n{}", lines(one, &rows)));
     text
 }

@@ -3,7 +3,9 @@
 //! A percentile lies in a bucket of a histogram; its position there is interpolated linearly.
 //! Prometheus' `histogram_quantile` does the same, so that a dashboard shows the same values.
 
-use controller::{CacheInfo, DriveMetrics, DriveState, MetricsInfo, VolumeMetrics, VolumeState, WorkInfo};
+use controller::{
+    CacheInfo, DriveMetrics, DriveState, MetricsInfo, VolumeMetrics, VolumeState, WorkInfo,
+};
 use serde::Serialize;
 
 /// Rates between two samples.
@@ -129,7 +131,10 @@ impl Rates {
         let is_same = before.controller.started_unix_s == after.controller.started_unix_s
             && before.controller.serial == after.controller.serial;
         let passed = after.taken_ns.checked_sub(before.taken_ns).filter(|ns| is_same && *ns > 0);
-        let span = Span { seconds: passed.ok_or(NoTime)? as f64 / 1e9, bounds_ns: &after.bucket_bounds_ns };
+        let span = Span {
+            seconds: passed.ok_or(NoTime)? as f64 / 1e9,
+            bounds_ns: &after.bucket_bounds_ns,
+        };
         let volume = |now: &VolumeMetrics| {
             let then = before.volumes.iter().find(|then| then.volume.uuid == now.volume.uuid);
             span.volume(then, now)
@@ -180,7 +185,10 @@ impl Span<'_> {
             state: of.state,
             volumes: of.volumes.clone(),
             slot: of.slot,
-            temperature_c: of.health.as_ref().and_then(|health| health.temperature_c.map(i32::from)),
+            temperature_c: of
+                .health
+                .as_ref()
+                .and_then(|health| health.temperature_c.map(i32::from)),
             work: self.work(then.map_or(&[], |then| &then.work), &now.work),
         }
     }
@@ -194,7 +202,8 @@ impl Span<'_> {
             absorbed_per_s: self.per_s(before.absorbed, after.absorbed),
             destages_per_s: self.per_s(before.destages, after.destages),
             ahead_used_bytes_per_s: self.per_s(before.ahead_used_bytes, after.ahead_used_bytes),
-            ahead_wasted_bytes_per_s: self.per_s(before.ahead_wasted_bytes, after.ahead_wasted_bytes),
+            ahead_wasted_bytes_per_s: self
+                .per_s(before.ahead_wasted_bytes, after.ahead_wasted_bytes),
         }
     }
 
@@ -293,8 +302,10 @@ mod tests {
     #[test]
     fn rates_are_of_what_came_since_and_a_counter_that_began_anew_counts_from_there() {
         let span = Span { seconds: 2.0, bounds_ns: &BOUNDS };
-        let before = [work("read", [10, 0, 0, 0, 0], 50, 40_960), work("flush", [1, 0, 0, 0, 0], 9, 0)];
-        let after = [work("read", [10, 4, 0, 0, 0], 110, 57_344), work("flush", [1, 0, 0, 0, 0], 9, 0)];
+        let before =
+            [work("read", [10, 0, 0, 0, 0], 50, 40_960), work("flush", [1, 0, 0, 0, 0], 9, 0)];
+        let after =
+            [work("read", [10, 4, 0, 0, 0], 110, 57_344), work("flush", [1, 0, 0, 0, 0], 9, 0)];
         let rates = span.work(&before, &after);
         assert_eq!((rates.read.per_s, rates.read.bytes_per_s), (2.0, 8192.0));
         let latency = rates.read.latency.expect("reads ended");

@@ -106,5 +106,7 @@ fn write(text: &str) -> Outcome {
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::failed(format!("cannot use the terminal: {error}; 'softroc top | cat' shows plain lines"))
+    Failure::failed(format!(
+        "cannot use the terminal: {error}; 'softroc top | cat' shows plain lines"
+    ))
 }

@@ -12,7 +12,8 @@ const VOLUMES_OMIT: &[&str] =
     &["ahead/s", "hits/s", "flushes/s", "r mean", "w mean", "dirty", "queue", "r p99", "w p99"];
 
 /// The columns of drives that a narrow terminal omits, the least important first.
-const DRIVES_OMIT: &[&str] = &["flushes/s", "warm", "r mean", "w mean", "slot", "queue", "r p99", "w p99"];
+const DRIVES_OMIT: &[&str] =
+    &["flushes/s", "warm", "r mean", "w mean", "slot", "queue", "r p99", "w p99"];
 
 /// The most tasks of a page.
 const MOST_TASKS: usize = 3;
@@ -42,7 +43,8 @@ pub fn volumes(volumes: &[&VolumeRates], width: Option<u16>) -> String {
         row
     };
     let headers = ["volume", "state"].into_iter().chain(ASKED);
-    let headers: Vec<&str> = headers.chain(["flushes/s", "queue", "dirty", "hits/s", "ahead/s"]).collect();
+    let headers: Vec<&str> =
+        headers.chain(["flushes/s", "queue", "dirty", "hits/s", "ahead/s"]).collect();
     let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
     table_of_lines(&headers, &rows, &numeric(headers.len()), (VOLUMES_OMIT, width))
 }
@@ -50,7 +52,8 @@ pub fn volumes(volumes: &[&VolumeRates], width: Option<u16>) -> String {
 /// A row for each drive. Without a width, all columns.
 pub fn drives(drives: &[&DriveRates], width: Option<u16>) -> String {
     let row = |of: &&DriveRates| {
-        let place = of.volumes.first().zip(of.slot).map(|(volume, slot)| format!("{volume}:{slot}"));
+        let place =
+            of.volumes.first().zip(of.slot).map(|(volume, slot)| format!("{volume}:{slot}"));
         let mut row = vec![of.drive.clone(), of.state.to_string()];
         row.extend(asked(&of.work.read, &of.work.write));
         row.extend([
@@ -104,7 +107,8 @@ fn with_tables(head: &[String], tasks: Vec<String>, rates: &Rates, page: Option<
     if of_volumes.len() > most_volumes {
         of_volumes.sort_by(|a, b| b.work.queue.total_cmp(&a.work.queue));
     }
-    let mut parts = vec![head.join("\n"), cut(&of_volumes, most_volumes, |some| volumes(some, width))];
+    let mut parts =
+        vec![head.join("\n"), cut(&of_volumes, most_volumes, |some| volumes(some, width))];
     parts.extend((!tasks.is_empty()).then(|| tasks.join("\n")));
     parts.push(cut(&of_drives, most_drives, |some| drives(some, width)));
     parts.join("\n\n")
@@ -130,7 +134,8 @@ fn cut<T>(all: &[&T], most: usize, table: impl Fn(&[&T]) -> String) -> String {
     format!("{}\n … {} more", table(&all[..shown]), all.len() - shown)
 }
 
-const ASKED: [&str; 8] = ["reads/s", "r MiB/s", "r mean", "r p99", "writes/s", "w MiB/s", "w mean", "w p99"];
+const ASKED: [&str; 8] =
+    ["reads/s", "r MiB/s", "r mean", "r p99", "writes/s", "w MiB/s", "w mean", "w p99"];
 
 fn asked(read: &OperationRates, write: &OperationRates) -> impl Iterator<Item = String> {
     [operation(read), operation(write)].into_iter().flatten()
@@ -140,7 +145,12 @@ fn operation(of: &OperationRates) -> [String; 4] {
     let time = |which: fn(&Latency) -> f64| {
         of.latency.as_ref().map_or_else(|| "-".to_owned(), |latency| duration_text(which(latency)))
     };
-    [count(of.per_s), mib(of.bytes_per_s), time(|latency| latency.mean_us), time(|latency| latency.p99_us)]
+    [
+        count(of.per_s),
+        mib(of.bytes_per_s),
+        time(|latency| latency.mean_us),
+        time(|latency| latency.p99_us),
+    ]
 }
 
 /// Columns with names first, then numeric ones.
@@ -173,8 +183,13 @@ mod tests {
     use controller::{DriveState, VolumeState};
 
     fn work(queue: f64) -> WorkRates {
-        let latency =
-            Latency { mean_us: 1234.0, p50_us: 1000.0, p95_us: 2000.0, p99_us: 9876.0, p999_us: 9999.0 };
+        let latency = Latency {
+            mean_us: 1234.0,
+            p50_us: 1000.0,
+            p95_us: 2000.0,
+            p99_us: 9876.0,
+            p999_us: 9999.0,
+        };
         let of = OperationRates { per_s: 123_456.0, bytes_per_s: 4e9, latency: Some(latency) };
         WorkRates { queue, read: of.clone(), write: of, ..WorkRates::default() }
     }
@@ -212,8 +227,9 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             assert!(text.lines().count() <= 24, "{text}");
             let busiest = format!("number-{}  online", many - 1);
-            for part in ["reads/s", "r MiB/s", "r p99", "writes/s", "w MiB/s", "w p99", "degraded", &busiest]
-            {
+            for part in [
+                "reads/s", "r MiB/s", "r p99", "writes/s", "w MiB/s", "w p99", "degraded", &busiest,
+            ] {
                 assert!(text.contains(part), "{part}: {text}");
             }
             assert_eq!(text.contains(" more"), many == 40, "{text}");

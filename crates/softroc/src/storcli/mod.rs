@@ -30,7 +30,11 @@ pub fn as_command(arguments: Vec<OsString>) -> Result<Vec<OsString>, Vec<OsStrin
     let is_called = arguments.first().and_then(called).is_some();
     if !is_called {
         let is_one = arguments.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'));
-        return if is_one.is_some_and(|word| word == "storcli") { Ok(arguments) } else { Err(arguments) };
+        return if is_one.is_some_and(|word| word == "storcli") {
+            Ok(arguments)
+        } else {
+            Err(arguments)
+        };
     }
     let words = arguments.into_iter().skip(1);
     Ok(["softroc", "storcli", "--"].map(OsString::from).into_iter().chain(words).collect())
@@ -81,7 +85,8 @@ impl Machine for ThisHost<'_> {
             return Err(unexpected());
         };
         // Objects that are missing in the file stay, without an error.
-        let is_left = |one: &&Difference| one.failure.is_some() || one.stays.is_some() && one.file.is_some();
+        let is_left =
+            |one: &&Difference| one.failure.is_some() || one.stays.is_some() && one.file.is_some();
         Ok(differences.iter().filter(is_left).map(|one| render::config::line(one, false)).collect())
     }
 }
@@ -104,7 +109,10 @@ mod tests {
                 words.join(" ")
             })
         };
-        assert_eq!(read("/opt/x/storcli64 /c0 show J").as_deref(), Ok("softroc storcli -- /c0 show J"));
+        assert_eq!(
+            read("/opt/x/storcli64 /c0 show J").as_deref(),
+            Ok("softroc storcli -- /c0 show J")
+        );
         assert_eq!(read("perccli -v").as_deref(), Ok("softroc storcli -- -v"));
         assert_eq!(
             read("softroc --state=/x storcli /c0 show").as_deref(),

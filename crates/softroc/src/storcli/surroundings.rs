@@ -48,7 +48,9 @@ fn temperature(sensors: &Path) -> Option<i64> {
 /// Corrected and uncorrected memory errors of all memory controllers
 /// (`Documentation/ABI/testing/sysfs-devices-edac`).
 fn memory_errors(controllers: &Path) -> (u64, u64) {
-    let sum = |file: &str| folders(controllers).iter().filter_map(|folder| number(&folder.join(file))).sum();
+    let sum = |file: &str| {
+        folders(controllers).iter().filter_map(|folder| number(&folder.join(file))).sum()
+    };
     (sum("ce_count"), sum("ue_count"))
 }
 

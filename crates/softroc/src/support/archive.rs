@@ -22,7 +22,8 @@ pub struct File {
 /// If a name is too long.
 pub fn archive(files: &[File], mtime_unix_s: u64) -> Outcome<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    let failed = |error: std::io::Error| Failure::failed(format!("cannot compress the archive: {error}"));
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("cannot compress the archive: {error}"));
     for file in files {
         let bytes = file.text.as_bytes();
         gzip.write_all(&header(&file.name, bytes.len(), mtime_unix_s)?).map_err(failed)?;

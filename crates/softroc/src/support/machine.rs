@@ -133,5 +133,6 @@ fn journal() -> Option<File> {
     ]);
     let output = journalctl.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.success() && !text.is_empty()).then(|| File { name: "log/journal.txt".into(), text })
+    (output.status.success() && !text.is_empty())
+        .then(|| File { name: "log/journal.txt".into(), text })
 }

@@ -136,7 +136,8 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
 fn answers(control: &Control, files: &mut Vec<File>, scrubber: &mut Scrubber) -> Option<Failure> {
     let place = control.place();
     for (name, question) in questions() {
-        let reply = within(PATIENCE, place, move |place| control_api::client::call(place, &question));
+        let reply =
+            within(PATIENCE, place, move |place| control_api::client::call(place, &question));
         match reply {
             Ok(reply) => {
                 if let Reply::Events { events } = &reply {
@@ -204,7 +205,8 @@ fn state(folder: &Path, scrubber: &mut Scrubber) -> Vec<File> {
     });
     for name in versions {
         if let Ok(Some(bytes)) = files_of.read(&name) {
-            let kept: Value = serde_json::from_slice(controller::document(&bytes)).unwrap_or_default();
+            let kept: Value =
+                serde_json::from_slice(controller::document(&bytes)).unwrap_or_default();
             secrets_in(&kept, scrubber);
             // The keys are account names.
             if let Some(accounts) = kept["accounts"].as_object() {
@@ -250,7 +252,9 @@ fn secrets_in(kept: &Value, scrubber: &mut Scrubber) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if PEOPLE.contains(&field.as_str()) => scrubber.person(text),
+                    Value::String(text) if PEOPLE.contains(&field.as_str()) => {
+                        scrubber.person(text)
+                    }
                     Value::Array(all) if PEOPLE.contains(&field.as_str()) => {
                         all.iter().filter_map(Value::as_str).for_each(|text| scrubber.person(text));
                     }
@@ -292,18 +296,26 @@ fn line(entry: &std::fs::DirEntry) -> Option<String> {
     let metadata = entry.metadata().ok()?;
     let (name, mode) = (entry.file_name(), metadata.permissions().mode());
     let changed = units::utc(u64::try_from(metadata.mtime()).unwrap_or(0));
-    Some(format!("{} {mode:o} {} {} {changed}", name.to_string_lossy(), metadata.uid(), metadata.len()))
+    Some(format!(
+        "{} {mode:o} {} {} {changed}",
+        name.to_string_lossy(),
+        metadata.uid(),
+        metadata.len()
+    ))
 }
 
 fn readme(files: &[File], now: u64, silent: Option<&Failure>) -> String {
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    let silent = silent.map_or_else(String::new, |failure| format!("\nNo controller answered: {failure}\n"));
+    let silent =
+        silent.map_or_else(String::new, |failure| format!("\nNo controller answered: {failure}\n"));
     format!(
         "Written by 'softroc support' {} on {}, {}.\n{silent}\n\
-         Contents: replies of the controller (answers), its state folder (state), its process (daemon),\n\
+         Contents: replies of the controller (answers), its state folder (state), its process \
+         (daemon),\n\
          its log, and the machine.\n\
          Left out: data of hosts, passwords, tokens, keys, communities, accounts, recipients of\n\
-         notifications. Texts have '{}' or 'account-N' in their place; web addresses are shortened to\n\
+         notifications. Texts have '{}' or 'account-N' in their place; web addresses are \
+         shortened to\n\
          the host.\n\n{}\n",
         env!("CARGO_PKG_VERSION"),
         crate::machine::host(),

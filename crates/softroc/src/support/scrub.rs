@@ -80,8 +80,10 @@ fn without_name(text: &str, name: &str, instead: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find(name) {
         let (before, after) = (&rest[..at], &rest[at + name.len()..]);
-        let around = (before.chars().next_back().or(clean.chars().next_back()), after.chars().next());
-        let is_quoted = matches!(around, (Some('\'' | '"'), Some('\'' | '"'))) || after.starts_with(" (at ");
+        let around =
+            (before.chars().next_back().or(clean.chars().next_back()), after.chars().next());
+        let is_quoted =
+            matches!(around, (Some('\'' | '"'), Some('\'' | '"'))) || after.starts_with(" (at ");
         let ends = |letter: Option<char>| letter.is_none_or(|letter| !is_of_name(letter));
         let is_it = match name.len() < SHORTEST_NAME {
             true => is_quoted,
@@ -110,15 +112,18 @@ fn addresses(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find("://") {
-        let scheme_at =
-            rest[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '+').map_or(0, |at| at + 1);
+        let scheme_at = rest[..at]
+            .rfind(|c: char| !c.is_ascii_alphanumeric() && c != '+')
+            .map_or(0, |at| at + 1);
         let scheme = rest[scheme_at..at].to_ascii_lowercase();
         let address = &rest[at + 3..];
-        let ends =
-            |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | ',' | ';' | ')' | '\\');
+        let ends = |c: char| {
+            c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | ',' | ';' | ')' | '\\')
+        };
         let (address, after) = address.split_at(address.find(ends).unwrap_or(address.len()));
         let (host, path) = address.split_at(address.find(['/', '?', '#']).unwrap_or(address.len()));
-        let host = host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("{LEFT_OUT}@{host}"));
+        let host =
+            host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("{LEFT_OUT}@{host}"));
         clean.push_str(&rest[..at + 3]);
         clean.push_str(&host);
         let is_web = matches!(scheme.as_str(), "http" | "https" | "ws" | "wss");
@@ -147,7 +152,10 @@ mod tests {
                 "\"target\":\"https://u:p@h:8443/a?b=c\",",
                 "\"target\":\"https://[left out]@h:8443/[left out]\",",
             ),
-            ("smtp://post:geheim@mail:25 and nbd://h/data", "smtp://[left out]@mail:25 and nbd://h/data"),
+            (
+                "smtp://post:geheim@mail:25 and nbd://h/data",
+                "smtp://[left out]@mail:25 and nbd://h/data",
+            ),
             ("metrics at http://127.0.0.1:9810/", "metrics at http://127.0.0.1:9810/"),
             ("no address: a//b", "no address: a//b"),
         ] {
@@ -164,8 +172,10 @@ mod tests {
         scrubber.name("op");
         let text = "x pa\"ss wort y {\"s\":\"pa\\\"ss wort\"} abc";
         assert_eq!(scrubber.clean(text), "x [left out] y {\"s\":\"[left out]\"} abc");
-        let text = "ann (at 10.0.0.1:5) is no annex; 'op' may op, \"user\":\"ann\". By ann. ann.img";
-        let clean = "account-1 (at 10.0.0.1:5) is no annex; 'account-2' may op, \"user\":\"account-1\". By account-1. ann.img";
+        let text =
+            "ann (at 10.0.0.1:5) is no annex; 'op' may op, \"user\":\"ann\". By ann. ann.img";
+        let clean = "account-1 (at 10.0.0.1:5) is no annex; 'account-2' may op, \
+            \"user\":\"account-1\". By account-1. ann.img";
         assert_eq!(scrubber.clean(text), clean);
         let line = "Password of the account 'ann', shown this once, to be changed: K3-x\nnext";
         assert_eq!(

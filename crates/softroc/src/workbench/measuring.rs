@@ -67,7 +67,8 @@ fn asked(order: &Measure) -> Result<(BenchRun, bool)> {
         );
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
-    let Command::Bench(command) = parsed(&order.words()).map_err(|failure| invalid(&failure))? else {
+    let Command::Bench(command) = parsed(&order.words()).map_err(|failure| invalid(&failure))?
+    else {
         return Err(Error::new(ErrorKind::Invalid, "the form is not valid; reload the page"));
     };
     let settings = bench::check(&command.run).map_err(|failure| invalid(&failure))?;
@@ -111,7 +112,14 @@ pub(super) fn begin(shared: &Arc<Shared>, order: &Measure, by: Caller) -> Result
         state.measuring = Some(Measuring { shown, cancel: cancel.clone(), results: None });
     }
     let destroys = if writes { "its data may be lost" } else { "the measurement only reads" };
-    tell(shared, EventCode::BenchStarted, order, ("requested in the console", destroys), "began", Some(by));
+    tell(
+        shared,
+        EventCode::BenchStarted,
+        order,
+        ("requested in the console", destroys),
+        "began",
+        Some(by),
+    );
     let (mine, whose) = (shared.clone(), order.clone());
     let work = move || {
         let measured = catch_unwind(AssertUnwindSafe(|| measure(&mine, &whose, &run, cancel)));
@@ -257,10 +265,18 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Invalid);
             error.message
         };
-        assert_eq!(asked(&order("random-read", "1,512")).map(|(_, writes)| writes).ok(), Some(false));
-        assert_eq!(asked(&order("random-write", "1,512")).map(|(_, writes)| writes).ok(), Some(true));
+        assert_eq!(
+            asked(&order("random-read", "1,512")).map(|(_, writes)| writes).ok(),
+            Some(false)
+        );
+        assert_eq!(
+            asked(&order("random-write", "1,512")).map(|(_, writes)| writes).ok(),
+            Some(true)
+        );
         let why = refused("database", "1,65536");
         assert!(why.contains("of the controller's memory, and 256 MiB is the most"), "{why}");
-        assert!(refused("100% read, 1M, random", "1").contains("not a load profile of the console"));
+        assert!(
+            refused("100% read, 1M, random", "1").contains("not a load profile of the console")
+        );
     }
 }

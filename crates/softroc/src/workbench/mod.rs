@@ -2,7 +2,8 @@
 //! runs at a time.
 //!
 //! ```text
-//!  a form ── control_api::Workbench ──▶ words of a command line ──▶ the flags of `softroc bench` or `softroc predict`
+//!  a form ── control_api::Workbench ──▶ words of a command line ──▶ the flags of
+//!                                                              │    `softroc bench` or `predict`
 //!                                                              │
 //!                 the thread "bench":       bench::served, through NBD like any host
 //!                 the thread "predictions": predict::predict, at low priority
@@ -109,7 +110,8 @@ impl control_api::Workbench for Workbench {
 
     fn stop_measuring(&self) -> controller::Result<()> {
         let state = self.shared.state();
-        let Some(measuring) = state.measuring.as_ref().filter(|measuring| !measuring.is_over()) else {
+        let Some(measuring) = state.measuring.as_ref().filter(|measuring| !measuring.is_over())
+        else {
             return Err(Error::new(ErrorKind::WrongState, "no measurement is running"));
         };
         measuring.cancel.store(true, Ordering::Relaxed);
@@ -164,8 +166,9 @@ fn invalid(failure: &Failure) -> Error {
 
 /// A row in the form for pages.
 fn point(row: &Row) -> Point {
-    let sure =
-        row.ci95.map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);
+    let sure = row
+        .ci95
+        .map(|ci95| (ci95.iops[1] - ci95.iops[0]) / 2.0 / row.iops.max(f64::MIN_POSITIVE) * 100.0);
     Point {
         profile: row.profile.clone(),
         outstanding: row.outstanding,

@@ -11,7 +11,12 @@ pub(super) fn all() -> &'static Offer {
     OFFER.get_or_init(|| {
         let models = models::Catalog::builtin();
         Offer {
-            profiles: Catalog::builtin().groups().iter().flat_map(|group| &group.entries).map(load).collect(),
+            profiles: Catalog::builtin()
+                .groups()
+                .iter()
+                .flat_map(|group| &group.entries)
+                .map(load)
+                .collect(),
             controllers: models.controllers.iter().map(controller).collect(),
             drives: models.drives.iter().map(drive).collect(),
         }

@@ -65,11 +65,25 @@ impl Entry {
             Err(failure) => Stage::Failed(failure.to_string()),
         };
         let request = request.ok();
-        let prediction =
-            Prediction { order: order.clone(), stage, percent: 0, points: Vec::new(), notes: Vec::new() };
+        let prediction = Prediction {
+            order: order.clone(),
+            stage,
+            percent: 0,
+            points: Vec::new(),
+            notes: Vec::new(),
+        };
         let of = request.as_ref().map_or(1, Request::simulations);
-        let cancel = request.as_ref().map(|request| request.runs.cancel.clone()).unwrap_or_default();
-        Entry { prediction, request, results: None, wanted: Instant::now(), done: Arc::default(), of, cancel }
+        let cancel =
+            request.as_ref().map(|request| request.runs.cancel.clone()).unwrap_or_default();
+        Entry {
+            prediction,
+            request,
+            results: None,
+            wanted: Instant::now(),
+            done: Arc::default(),
+            of,
+            cancel,
+        }
     }
 
     fn prediction(&self) -> Prediction {
@@ -105,7 +119,8 @@ impl Predictions {
     pub(super) fn stop(&mut self) -> Result<()> {
         let none = || Error::new(ErrorKind::WrongState, "no prediction is running");
         let shown = self.shown.as_ref().ok_or_else(none)?;
-        let entry = self.all.get_mut(shown).filter(|entry| entry.is_under_way()).ok_or_else(none)?;
+        let entry =
+            self.all.get_mut(shown).filter(|entry| entry.is_under_way()).ok_or_else(none)?;
         entry.cancel.store(true, Ordering::Relaxed);
         if entry.prediction.stage == Stage::Waits {
             entry.prediction.stage = Stage::Stopped("it was stopped before its start".to_owned());
@@ -127,12 +142,16 @@ impl Predictions {
         let forgotten: Vec<Predict> = self
             .all
             .iter()
-            .filter(|(order, entry)| entry.prediction.stage == Stage::Waits && !is_wanted(order, entry))
+            .filter(|(order, entry)| {
+                entry.prediction.stage == Stage::Waits && !is_wanted(order, entry)
+            })
             .map(|(order, _)| order.clone())
             .collect();
         forgotten.iter().for_each(|order| drop(self.all.remove(order)));
         let waits = |order: &Predict| {
-            self.all.get(order).is_some_and(|entry| entry.prediction.stage == Stage::Waits && !self.closed)
+            self.all
+                .get(order)
+                .is_some_and(|entry| entry.prediction.stage == Stage::Waits && !self.closed)
         };
         let order = self.shown.iter().chain(self.all.keys()).find(|order| waits(order))?.clone();
         let entry = self.all.get_mut(&order)?;
@@ -146,7 +165,12 @@ impl Predictions {
     }
 
     /// Stores a result. After a stop and a new request, the result of the stopped run is ignored.
-    fn put_down(&mut self, order: &Predict, request: &Request, made: Outcome<(Results, Vec<String>)>) {
+    fn put_down(
+        &mut self,
+        order: &Predict,
+        request: &Request,
+        made: Outcome<(Results, Vec<String>)>,
+    ) {
         let is_of = |entry: &&mut Entry| Arc::ptr_eq(&entry.cancel, &request.runs.cancel);
         let Some(entry) = self.all.get_mut(order).filter(is_of) else { return };
         match made {
@@ -157,7 +181,8 @@ impl Predictions {
                 entry.results = Some(results);
             }
             Err(_) if entry.cancel.load(Ordering::Relaxed) => {
-                entry.prediction.stage = Stage::Stopped("it was stopped before its first figure".to_owned());
+                entry.prediction.stage =
+                    Stage::Stopped("it was stopped before its first figure".to_owned());
             }
             Err(failure) => entry.prediction.stage = Stage::Failed(failure.to_string()),
         }
@@ -216,7 +241,11 @@ pub(super) fn foreseen(shared: &Arc<Shared>, orders: &[Predict]) -> Vec<Predicti
                 entry.wanted = Instant::now();
             }
         }
-        orders.iter().filter_map(|order| state.predictions.all.get(order)).map(Entry::prediction).collect()
+        orders
+            .iter()
+            .filter_map(|order| state.predictions.all.get(order))
+            .map(Entry::prediction)
+            .collect()
     };
     if let Err(error) = work(shared) {
         tracing::warn!("{error}");
@@ -235,7 +264,8 @@ fn work(shared: &Arc<Shared>) -> Result<()> {
         return Ok(());
     }
     let mine = shared.clone();
-    let thread = std::thread::Builder::new().name("predictions".into()).spawn(move || make_all(&mine));
+    let thread =
+        std::thread::Builder::new().name("predictions".into()).spawn(move || make_all(&mine));
     state.predictions.works = thread.is_ok();
     thread.map(|_| ()).map_err(|error| {
         Error::new(ErrorKind::Failed, format!("cannot start a thread for predictions: {error}"))

@@ -48,16 +48,19 @@ fn every_test_in_the_documents_exists() {
 
 #[test]
 fn names_of_tests_are_found() {
-    let text = "see `reshape.rs`: `nothing_is_lost_at_all`, `every_defect_is_found`, and `max_lead`";
+    let text =
+        "see `reshape.rs`: `nothing_is_lost_at_all`, `every_defect_is_found`, and `max_lead`";
     assert_eq!(tests_named(text), ["nothing_is_lost_at_all", "every_defect_is_found"]);
 }
 
 #[test]
 fn a_path_that_is_not_there_is_found() {
-    let files = BTreeSet::from(["crates/engine/src/host/split.rs".to_owned(), "docs/levels.md".to_owned()]);
-    let text = "see `crates/engine/src/host`, `host/split.rs`, [levels](docs/levels.md#one), `crates/engine/src/lane.rs` \
-                and `lane.rs`, `d{0..7}.img`, `FILE.rs`.";
-    let missing: Vec<String> = paths(text).into_iter().filter(|path| !is_there(path, &files)).collect();
+    let files =
+        BTreeSet::from(["crates/engine/src/host/split.rs".to_owned(), "docs/levels.md".to_owned()]);
+    let text = "see `crates/engine/src/host`, `host/split.rs`, [levels](docs/levels.md#one), \
+                `crates/engine/src/lane.rs` and `lane.rs`, `d{0..7}.img`, `FILE.rs`.";
+    let missing: Vec<String> =
+        paths(text).into_iter().filter(|path| !is_there(path, &files)).collect();
     assert_eq!(missing, ["crates/engine/src/lane.rs", "lane.rs"]);
 }
 
@@ -96,7 +99,9 @@ fn is_there(path: &str, files: &BTreeSet<String>) -> bool {
     let folder = format!("{path}/");
     let end = format!("/{path}");
     let is_source = path.ends_with(".rs");
-    files.iter().any(|file| file == path || file.starts_with(&folder) || is_source && file.ends_with(&end))
+    files
+        .iter()
+        .any(|file| file == path || file.starts_with(&folder) || is_source && file.ends_with(&end))
 }
 
 fn files() -> BTreeSet<String> {

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace's root")
 }
 
 /// The crates of the workspace that each crate may import, as in ARCHITECTURE.md.
@@ -92,7 +95,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Like the binaries it connects a platform to the engine, but only the simulated one.
     (
         "predict",
-        &["units", "platform", "layout", "plan", "engine", "array", "storagebench", "platform-sim", "models"],
+        &[
+            "units",
+            "platform",
+            "layout",
+            "plan",
+            "engine",
+            "array",
+            "storagebench",
+            "platform-sim",
+            "models",
+        ],
     ),
     (
         "fuzz",
@@ -118,8 +131,16 @@ const BINARIES: &[&str] = &["softroc", "torture"];
 
 /// Crates that may call the operating system directly. (`predict` for its threads only: clippy's
 /// `disallowed_methods` forbid it files and clocks.)
-const WORLDLY: &[&str] =
-    &["platform-linux", "softroc", "torture", "control-api", "database", "results", "history", "predict"];
+const WORLDLY: &[&str] = &[
+    "platform-linux",
+    "softroc",
+    "torture",
+    "control-api",
+    "database",
+    "results",
+    "history",
+    "predict",
+];
 
 fn packages() -> BTreeMap<String, serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -127,9 +148,12 @@ fn packages() -> BTreeMap<String, serde_json::Value> {
         .current_dir(root())
         .output()
         .expect("cargo metadata runs");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let packages = metadata["packages"].as_array().expect("packages").iter();
-    packages.map(|package| (package["name"].as_str().expect("a name").to_owned(), package.clone())).collect()
+    packages
+        .map(|package| (package["name"].as_str().expect("a name").to_owned(), package.clone()))
+        .collect()
 }
 
 #[test]
@@ -148,7 +172,8 @@ fn every_import_follows_an_arrow() {
         };
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("a name").to_owned();
-            if dependency["kind"].is_null() && ours.contains(&to) && !allowed.contains(&to.as_str()) {
+            if dependency["kind"].is_null() && ours.contains(&to) && !allowed.contains(&to.as_str())
+            {
                 wrong.push(format!("{name} may not import {to}"));
             }
         }
@@ -258,8 +283,12 @@ fn nothing_below_the_binaries_asks_whether_a_drive_is_a_model() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    let marks =
-        [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("TO", "DO"), concat!("FIX", "ME")];
+    let marks = [
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+    ];
     let mut wrong = Vec::new();
     for path in sources() {
         let text = std::fs::read_to_string(&path).expect("a source");
@@ -275,9 +304,11 @@ fn nothing_is_left_for_later() {
 #[test]
 fn every_dependency_from_outside_has_its_reason() {
     const REASONS: &str = "docs/develop/dependencies.md";
-    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let manifest =
+        std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
     let manifest: toml::Table = manifest.parse().expect("the manifest is TOML");
-    let dependencies = manifest["workspace"]["dependencies"].as_table().expect("workspace dependencies");
+    let dependencies =
+        manifest["workspace"]["dependencies"].as_table().expect("workspace dependencies");
     let reasons = std::fs::read_to_string(root().join(REASONS)).expect(REASONS);
     let missing: Vec<&String> = dependencies
         .iter()
@@ -342,7 +373,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("controller", "audit", &["signals", "interface", "append_log", "events"]),
     ("controller", "inventory", &["signals", "interface", "statefile", "events"]),
     ("controller", "arrays", &["signals", "interface", "statefile", "events", "inventory"]),
-    ("controller", "tasks", &["signals", "interface", "statefile", "events", "inventory", "arrays"]),
+    (
+        "controller",
+        "tasks",
+        &["signals", "interface", "statefile", "events", "inventory", "arrays"],
+    ),
     ("controller", "lifecycle", &["signals", "interface", "events", "inventory", "arrays"]),
     ("controller", "foreign", &["interface", "events", "inventory", "arrays", "lifecycle"]),
     ("controller", "ups", &["signals", "interface", "events", "arrays"]),
@@ -428,7 +463,8 @@ fn names_at_root(lib: &str) -> Vec<(String, String)> {
 }
 
 fn words(text: &str) -> Vec<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let words =
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.map(str::to_owned).collect()
 }
 
@@ -456,10 +492,12 @@ fn imports_from_root(text: &str, depth: usize) -> Vec<(usize, String)> {
         let line = code[..at].matches('\n').count() + 1;
         let rest = code[end..].trim_start();
         match rest.strip_prefix('{') {
-            None => {
-                found.extend(words(&rest[..rest.len().min(80)]).into_iter().next().map(|name| (line, name)))
+            None => found.extend(
+                words(&rest[..rest.len().min(80)]).into_iter().next().map(|name| (line, name)),
+            ),
+            Some(group) => {
+                found.extend(firsts_of_group(group).into_iter().map(|name| (line, name)))
             }
-            Some(group) => found.extend(firsts_of_group(group).into_iter().map(|name| (line, name))),
         }
     }
     found
@@ -512,11 +550,15 @@ fn every_room_imports_along_the_arrows() {
         wrong.extend(wrong_imports(name, &sources));
     }
     for (index, (name, room, may)) in ROOMS.iter().enumerate() {
-        let before = |other: &str| ROOMS[..index].iter().any(|row| row.0 == *name && row.1 == other);
+        let before =
+            |other: &str| ROOMS[..index].iter().any(|row| row.0 == *name && row.1 == other);
         let upward = may.iter().filter(|other| !before(other));
-        wrong.extend(
-            upward.map(|other| format!("ROOMS: {name}: {room} may import {other}, which is above it")),
-        );
+        wrong.extend(upward.map(|other| {
+            format!(
+                "ROOMS: {name}: {room} may import {other}, which is above \
+                it"
+            )
+        }));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -524,7 +566,9 @@ fn every_room_imports_along_the_arrows() {
 #[test]
 fn an_import_against_the_arrows_is_found() {
     let sources = |path: &str, text: &str| {
-        let lib = "mod arrays;\npub use commands::{Controller, Options};\npub use host::Volume;\n".to_owned();
+        let lib = "mod arrays;\npub use commands::{Controller, Options};\npub use \
+            host::Volume;\n"
+            .to_owned();
         vec![(PathBuf::from("lib.rs"), lib), (PathBuf::from(path), text.to_owned())]
     };
     for (path, planted) in [
@@ -566,15 +610,24 @@ fn an_import_against_the_arrows_is_found() {
     }
     for (path, fine) in [
         ("arrays/record.rs", "use crate::inventory::{Drive, Inventory};\nuse super::array::Array;"),
-        ("arrays/record.rs", "// as crate::tasks does\nmod tests {\n    use super::super::array::Array;\n}"),
+        (
+            "arrays/record.rs",
+            "// as crate::tasks does\nmod tests \
+            {\n    use super::super::array::Array;\n}",
+        ),
         ("reconcile/mod.rs", "use crate::tasks::Tasks;"),
     ] {
-        assert_eq!(wrong_imports("controller", &sources(path, fine)), Vec::<String>::new(), "{fine}");
+        assert_eq!(
+            wrong_imports("controller", &sources(path, fine)),
+            Vec::<String>::new(),
+            "{fine}"
+        );
     }
 }
 
 /// Types used by many modules: all methods of a module are in one file.
-const SHARED: &[(&str, &[&str])] = &[("engine", &["Volume", "Core"]), ("controller", &["Volume", "Core"])];
+const SHARED: &[(&str, &[&str])] =
+    &[("engine", &["Volume", "Core"]), ("controller", &["Volume", "Core"])];
 
 #[test]
 fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
@@ -590,7 +643,11 @@ fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
         }
         for ((room, one), files) in parts {
             if files.len() > 1 {
-                wrong.push(format!("{name}: {room}: impl {one} is in several files: {}", files.join(", ")));
+                wrong.push(format!(
+                    "{name}: {room}: impl {one} is in several files: \
+                    {}",
+                    files.join(", ")
+                ));
             }
         }
     }

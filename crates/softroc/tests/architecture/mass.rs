@@ -38,7 +38,9 @@ fn functions_are_short_enough_to_know() {
         }
     }
     let short = LONG_FUNCTIONS.iter().filter(|entry| !long.contains(**entry));
-    wrong.extend(short.map(|entry| format!("{entry}: within the limit; remove it from LONG_FUNCTIONS")));
+    wrong.extend(
+        short.map(|entry| format!("{entry}: within the limit; remove it from LONG_FUNCTIONS")),
+    );
     assert!(wrong.is_empty(), "more than {MOST_LINES_OF_A_FUNCTION} lines:\n{}", wrong.join("\n"));
 }
 
@@ -47,8 +49,11 @@ fn functions_are_short_enough_to_know() {
 fn every_file_of_tests_is_in_its_program() {
     let mut unnamed = Vec::new();
     for path in sources() {
-        let Some(folder) = path.parent().filter(|folder| folder.ends_with("tests")) else { continue };
-        let (Ok(program), Some(name)) = (std::fs::read_to_string(folder.join("main.rs")), path.file_stem())
+        let Some(folder) = path.parent().filter(|folder| folder.ends_with("tests")) else {
+            continue;
+        };
+        let (Ok(program), Some(name)) =
+            (std::fs::read_to_string(folder.join("main.rs")), path.file_stem())
         else {
             continue;
         };
@@ -64,7 +69,8 @@ fn every_file_of_tests_is_in_its_program() {
 fn a_long_function_is_found() {
     let body = "    f();\n".repeat(61);
     let planted = format!(
-        "fn short() {{}}\n\nimpl X {{\n    pub async fn long(\n        a: u8,\n    ) -> u8 {{\n{body}    }}\n}}\n"
+        "fn short() {{}}\n\n\
+         impl X {{\n    pub async fn long(\n        a: u8,\n    ) -> u8 {{\n{body}    }}\n}}\n"
     );
     assert_eq!(functions(&planted), [("long".to_owned(), 61)]);
 }
@@ -79,7 +85,8 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         let depth = line.len() - line.trim_start().len();
         let is_as_deep =
             |line: &str| line.len() - line.trim_start().len() == depth && !line.trim().is_empty();
-        let ends_head = |line: &&str| is_as_deep(line) && (line.ends_with('{') || line.ends_with([';', '}']));
+        let ends_head =
+            |line: &&str| is_as_deep(line) && (line.ends_with('{') || line.ends_with([';', '}']));
         let Some(head) = lines[index..].iter().position(ends_head) else { continue };
         if !lines[index + head].ends_with('{') {
             continue; // A trait method without a body, or a body on one line.
@@ -94,7 +101,8 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 fn function_name(line: &str) -> Option<String> {
     let (before, after) = line.trim_start().split_once("fn ")?;
     let is_head = before.split_whitespace().all(|word| {
-        word.starts_with("pub") || ["const", "async", "unsafe", "extern", "\"C\"", "default"].contains(&word)
+        word.starts_with("pub")
+            || ["const", "async", "unsafe", "extern", "\"C\"", "default"].contains(&word)
     });
     let name: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     (is_head && !name.is_empty()).then_some(name)
@@ -109,16 +117,19 @@ fn every_file_is_a_module_of_something() {
         let depth = relative.components().count();
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         // crates/NAME/{src,tests,benches,examples}/FILE.rs
-        let is_root = match relative.components().nth(2).map(|part| part.as_os_str().to_string_lossy()) {
-            Some(folder) if folder == "src" => depth == 4 && (name == "lib" || name == "main"),
-            Some(_) => depth <= 4 || name == "main",
-            None => true,
-        };
+        let is_root =
+            match relative.components().nth(2).map(|part| part.as_os_str().to_string_lossy()) {
+                Some(folder) if folder == "src" => depth == 4 && (name == "lib" || name == "main"),
+                Some(_) => depth <= 4 || name == "main",
+                None => true,
+            };
         if is_root || name == "build" {
             continue;
         }
         let (folder, module) = match name.as_str() {
-            "mod" => (path.parent().and_then(Path::parent), file_name(path.parent().expect("a folder"))),
+            "mod" => {
+                (path.parent().and_then(Path::parent), file_name(path.parent().expect("a folder")))
+            }
             _ => (path.parent(), name),
         };
         let folder = folder.expect("a folder");
@@ -128,8 +139,9 @@ fn every_file_is_a_module_of_something() {
         let path_says = format!("{}\"]", file_name(path));
         if !beside.chain(above).any(|other| {
             let text = text_of(other);
-            text.lines()
-                .any(|line| line.ends_with(&says) || line.contains("#[path") && line.contains(&path_says))
+            text.lines().any(|line| {
+                line.ends_with(&says) || line.contains("#[path") && line.contains(&path_says)
+            })
         }) {
             orphans.push(relative.display().to_string());
         }
@@ -150,11 +162,15 @@ fn what_is_public_is_used() {
     let texts: BTreeMap<String, String> = sources()
         .into_iter()
         .map(|path| {
-            (path.strip_prefix(root()).expect("below").display().to_string(), code_of(&text_of(&path)))
+            (
+                path.strip_prefix(root()).expect("below").display().to_string(),
+                code_of(&text_of(&path)),
+            )
         })
         .collect();
     let fuzz = std::fs::read_dir(root().join("fuzz/src")).into_iter().flatten().flatten();
-    let fuzz: String = fuzz.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect();
+    let fuzz: String =
+        fuzz.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect();
     let fuzz: BTreeSet<&str> = split(&fuzz).collect();
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for word in texts.values().flat_map(|text| split(text)).chain(fuzz.iter().copied()) {
@@ -186,14 +202,17 @@ fn what_is_public_is_used() {
         let in_heads: BTreeSet<&str> = inside.flat_map(|(_, text)| in_public_heads(text)).collect();
         let unused = offered(text).into_iter().filter(|name| !outside(name));
         let unused = unused.filter(|name| !in_heads.contains(name.as_str()));
-        dead.extend(unused.map(|name| format!("{path}: {name}: nothing outside the crate uses it")));
+        dead.extend(
+            unused.map(|name| format!("{path}: {name}: nothing outside the crate uses it")),
+        );
     }
     assert!(dead.is_empty(), "remove them, or make them private:\n{}", dead.join("\n"));
 }
 
 #[test]
 fn public_items_are_recognised() {
-    let text = "pub const fn a() {}\npub(crate) struct B;\n    pub async fn c<T>(t: T) {}\nfn d() {}\npub const E: F = 1;\n";
+    let text = "pub const fn a() {}\npub(crate) struct B;\n    pub async fn c<T>(t: T) {}\n\
+        fn d() {}\npub const E: F = 1;\n";
     assert_eq!(items(text), ["a", "B", "c", "E"]);
     assert!(in_public_heads(text).contains(&"F"), "users of E need not name its type");
     let lib = "mod m;\npub use m::{G, h};\npub use m::I;\n";
@@ -211,8 +230,9 @@ fn offered(lib: &str) -> BTreeSet<String> {
 fn items(text: &str) -> Vec<String> {
     let kinds = ["fn", "struct", "enum", "const", "static", "trait", "type"];
     let of_line = |line: &str| {
-        let mut words =
-            line.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(' && c != ')');
+        let mut words = line
+            .trim_start()
+            .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '(' && c != ')');
         if !words.next()?.starts_with("pub") {
             return None;
         }
@@ -232,8 +252,9 @@ fn in_public_heads(text: &str) -> Vec<&str> {
     let is_head = |line: &&str| {
         let line = line.trim_start();
         let is_variant = line.starts_with(|c: char| c.is_ascii_uppercase()) && !line.contains("=>");
-        let is_field =
-            line.starts_with(|c: char| c.is_ascii_lowercase()) && line.contains(": ") && line.ends_with(',');
+        let is_field = line.starts_with(|c: char| c.is_ascii_lowercase())
+            && line.contains(": ")
+            && line.ends_with(',');
         line.starts_with("pub ") && !line.starts_with("pub use ")
             || line.starts_with(") -> ")
             || line.starts_with("type ")

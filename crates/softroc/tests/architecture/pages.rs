@@ -26,8 +26,10 @@ fn no_document_is_longer_than_a_reader_has_time_for() {
     let mut all = 0;
     for (name, text) in documents() {
         let words = text.split_whitespace().count();
-        let limit =
-            LIMITS.iter().find(|(limited, _)| *limited == name).map_or(MOST_WORDS, |(_, words)| *words);
+        let limit = LIMITS
+            .iter()
+            .find(|(limited, _)| *limited == name)
+            .map_or(MOST_WORDS, |(_, words)| *words);
         if words > limit {
             wrong.push(format!("{name}: {words} words, at most {limit}"));
         }
@@ -61,7 +63,8 @@ fn every_link_leads_to_a_file_and_a_heading() {
         let folder = Path::new(name).parent().unwrap_or(Path::new(""));
         for link in links(text) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() { PathBuf::from(name) } else { resolved(&folder.join(path)) };
+            let target =
+                if path.is_empty() { PathBuf::from(name) } else { resolved(&folder.join(path)) };
             if !root().join(&target).exists() {
                 wrong.push(format!("{name}: {link}"));
                 continue;
@@ -79,11 +82,15 @@ fn every_link_leads_to_a_file_and_a_heading() {
 
 #[test]
 fn links_and_headings_are_found() {
-    let text = "# A title\n[one](docs/one.md#x) and\n```text\n[no](no.md)\n# No\n```\n`[no](no.md)` [two](https://two.example)\n\
+    let text = "# A title\n[one](docs/one.md#x) and\n```text\n[no](no.md)\n# No\n```\n\
+                `[no](no.md)` [two](https://two.example)\n\
                 ## `serve`, and more\n";
     assert_eq!(links(text), ["docs/one.md#x"]);
     assert_eq!(anchors(text), ["a-title", "serve-and-more"]);
-    assert_eq!(resolved(Path::new("docs/operate/../plan/./bench.md")), Path::new("docs/plan/bench.md"));
+    assert_eq!(
+        resolved(Path::new("docs/operate/../plan/./bench.md")),
+        Path::new("docs/plan/bench.md")
+    );
 }
 
 /// The documents by their paths from the root.
@@ -95,8 +102,9 @@ fn documents() -> BTreeMap<String, String> {
         .expect("git lists the files");
     let names = String::from_utf8(output.stdout).expect("names are UTF-8");
     let there = names.lines().filter(|name| root().join(name).exists());
-    let read =
-        |name: &str| (name.to_owned(), std::fs::read_to_string(root().join(name)).expect("a document"));
+    let read = |name: &str| {
+        (name.to_owned(), std::fs::read_to_string(root().join(name)).expect("a document"))
+    };
     there.map(read).collect()
 }
 
@@ -124,8 +132,9 @@ fn links(text: &str) -> Vec<&str> {
 
 /// The anchors of headings: lower case, hyphens for blanks, no other characters.
 fn anchors(text: &str) -> Vec<String> {
-    let headings =
-        prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let headings = prose(text)
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim());
     let part = |c: char| match c {
         ' ' => Some('-'),
         '-' | '_' => Some(c),

@@ -30,10 +30,12 @@ impl Browser {
         }
         let (requests, answers) = (format!("{folder}/requests"), format!("{folder}/answers"));
         super::run("mkfifo", &[&requests, &answers]);
-        let options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
-                       --disable-background-networking --disable-component-update --ignore-certificate-errors --remote-debugging-pipe";
+        let options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
+            --no-first-run --disable-background-networking --disable-component-update \
+            --ignore-certificate-errors --remote-debugging-pipe";
         let line = format!(
-            "exec chromium {options} --user-data-dir='{folder}/profile' about:blank 3<'{requests}' 4>'{answers}' 2>'{folder}/chromium.log'"
+            "exec chromium {options} --user-data-dir='{folder}/profile' about:blank 3<'{requests}' \
+                4>'{answers}' 2>'{folder}/chromium.log'"
         );
         let child = Command::new("sh")
             .args(["-c", &line])
@@ -55,7 +57,8 @@ impl Browser {
                 }
             }
         });
-        let mut browser = Browser { child, requests, answers, next: 1, session: None, told: Vec::new() };
+        let mut browser =
+            Browser { child, requests, answers, next: 1, session: None, told: Vec::new() };
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = browser.ask("Target.attachToTarget", attach);
@@ -83,12 +86,18 @@ impl Browser {
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }
-        self.requests.write_all(format!("{message}\0").as_bytes()).expect("the browser takes requests");
+        self.requests
+            .write_all(format!("{message}\0").as_bytes())
+            .expect("the browser takes requests");
         loop {
             let mut answer = self.receive();
             if answer["id"] == id {
                 let refused = !answer["error"].is_null();
-                return if refused { Err(answer["error"].take()) } else { Ok(answer["result"].take()) };
+                return if refused {
+                    Err(answer["error"].take())
+                } else {
+                    Ok(answer["result"].take())
+                };
             }
             self.told.push(answer);
         }
@@ -96,7 +105,8 @@ impl Browser {
 
     /// The result of a script in the page.
     pub fn script(&mut self, expression: &str) -> Value {
-        let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let parameters =
+            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut result = self.ask("Runtime.evaluate", parameters);
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
         result["result"]["value"].take()
@@ -133,7 +143,13 @@ impl Browser {
             "Tab" => (9, None),
             other => panic!("{other} has no number here"),
         };
-        let mut event = json!({ "type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+        let mut event = json!({
+            "type": "keyDown",
+            "key": key,
+            "code": key,
+            "windowsVirtualKeyCode": code,
+            "text": text,
+        });
         if text.is_none() {
             event.as_object_mut().expect("an object").remove("text");
         }
@@ -149,7 +165,8 @@ impl Browser {
 
     /// Sets the width of the page, and a light or dark scheme.
     pub fn look(&mut self, width: u32, scheme: &str) {
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", size);
         // Scroll bars use space, and telephones have none.
         self.ask("Emulation.setScrollbarsHidden", json!({ "hidden": true }));
@@ -165,13 +182,19 @@ impl Browser {
 
     /// The events of a kind so far.
     pub fn told(&self, method: &str) -> Vec<&Value> {
-        self.told.iter().filter(|told| told["method"] == method).map(|told| &told["params"]).collect()
+        self.told
+            .iter()
+            .filter(|told| told["method"] == method)
+            .map(|told| &told["params"])
+            .collect()
     }
 
     /// The addresses that the page has requested so far.
     pub fn asked_for(&self) -> Vec<String> {
         let addresses = self.told("Network.requestWillBeSent").into_iter();
-        addresses.map(|told| told["request"]["url"].as_str().unwrap_or_default().to_owned()).collect()
+        addresses
+            .map(|told| told["request"]["url"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// The errors in pages so far: failed scripts and the browser's complaints.

@@ -148,7 +148,8 @@ impl Guest {
             return None;
         }
         guest.has_more = true;
-        guest.script += "while read -r module; do insmod /modules/$module; done </etc/modules.more\n";
+        guest.script +=
+            "while read -r module; do insmod /modules/$module; done </etc/modules.more\n";
         Some(guest)
     }
 
@@ -167,7 +168,9 @@ impl Guest {
         self.files.push((stripped, format!("bin/{name}")));
         let libraries = run("ldd", &[program]);
         let paths = libraries.split_whitespace().filter(|word| word.starts_with('/'));
-        self.files.extend(paths.map(|path| (PathBuf::from(path), path.trim_start_matches('/').to_owned())));
+        self.files.extend(
+            paths.map(|path| (PathBuf::from(path), path.trim_start_matches('/').to_owned())),
+        );
     }
 
     /// The additional files, as an archive that the kernel unpacks.
@@ -181,9 +184,11 @@ impl Guest {
         std::fs::create_dir_all(&root).expect("a folder");
         std::fs::write(root.join("script.sh"), &self.script).expect("a file");
         self.files.iter().for_each(|(from, to)| copy(from, to));
-        let pack = r#"cd "$1" && shift && (find . | cpio -o -H newc 2>/dev/null | gzip -1) | cat "$@" - >../initrd.gz"#;
+        let pack = "cd \"$1\" && shift && (find . | cpio -o -H newc 2>/dev/null | gzip -1) \
+            | cat \"$@\" - >../initrd.gz";
         let root = folder.file("root");
-        let parts = ["initrd.gz", "more.gz"].map(|part| self.parts.join(part).display().to_string());
+        let parts =
+            ["initrd.gz", "more.gz"].map(|part| self.parts.join(part).display().to_string());
         let [base, more] = &parts;
         let mut words = vec!["-c", pack, "sh", &root, base];
         words.extend(self.has_more.then_some(more.as_str()));
@@ -224,9 +229,15 @@ impl Guest {
             command
                 .arg("-drive")
                 .arg(format!("file={path},format=raw,if=none,id=d{number},snapshot={snapshot}"));
-            command.arg("-device").arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
+            command
+                .arg("-device")
+                .arg(format!("scsi-hd,bus=scsi.0,scsi-id={number},drive=d{number}"));
         }
-        command.args(&self.machine).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&self.machine)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the guest starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
         let (mut said, mut line) = (String::new(), Vec::new());
@@ -237,7 +248,12 @@ impl Guest {
             line.clear();
         }
         let mut complaint = String::new();
-        child.stderr.take().expect("it is piped").read_to_string(&mut complaint).expect("the guest is heard");
+        child
+            .stderr
+            .take()
+            .expect("it is piped")
+            .read_to_string(&mut complaint)
+            .expect("the guest is heard");
         child.wait().expect("the guest ends");
         assert!(said.contains("GUEST-DONE"), "the guest did not end well: {complaint}\n{said}");
         Verdict(said)
@@ -256,6 +272,11 @@ impl Verdict {
 
     #[track_caller]
     pub fn expect(&self, what: &str, name: &str, expected: &str) {
-        assert_eq!(self.of(what, name), Some(expected), "{what} of {name}; the guest said:\n{}", self.0);
+        assert_eq!(
+            self.of(what, name),
+            Some(expected),
+            "{what} of {name}; the guest said:\n{}",
+            self.0
+        );
     }
 }

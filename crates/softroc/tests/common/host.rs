@@ -30,7 +30,14 @@ impl Host {
         Ok(Host { stream, size: be64(&export[..8]) })
     }
 
-    fn request(&mut self, flags: u16, command: u16, offset: u64, len: u32, data: &[u8]) -> Result<()> {
+    fn request(
+        &mut self,
+        flags: u16,
+        command: u16,
+        offset: u64,
+        len: u32,
+        data: &[u8],
+    ) -> Result<()> {
         let mut header = Vec::with_capacity(28 + data.len());
         header.extend(0x2560_9513u32.to_be_bytes());
         header.extend(flags.to_be_bytes());
@@ -51,7 +58,14 @@ impl Host {
         Ok(u32::from_be_bytes(reply[4..8].try_into().expect("four bytes")))
     }
 
-    fn command(&mut self, flags: u16, command: u16, offset: u64, len: u32, data: &[u8]) -> Result<()> {
+    fn command(
+        &mut self,
+        flags: u16,
+        command: u16,
+        offset: u64,
+        len: u32,
+        data: &[u8],
+    ) -> Result<()> {
         self.request(flags, command, offset, len, data)?;
         match self.reply(offset)? {
             0 => Ok(()),

@@ -78,7 +78,8 @@ impl Kind {
     /// A name for a volume; at most 16 bytes, the limit of DDF.
     pub fn name(&self) -> String {
         let arrangement = self.arrangement.unwrap_or_default();
-        let initials: String = arrangement.split('-').filter_map(|word| word.chars().next()).collect();
+        let initials: String =
+            arrangement.split('-').filter_map(|word| word.chars().next()).collect();
         format!("{}-{}{initials}", self.level, self.drives)
     }
 
@@ -108,14 +109,19 @@ pub struct Judged {
 /// covers whole stripes or sectors, and most of the volume is never written.
 pub fn make(controller: &Controller, kind: Kind) -> Judged {
     let name = kind.name();
-    let paths: Vec<String> =
-        (0..kind.drives).map(|slot| controller.folder.file(&format!("{name}.{slot}.img"))).collect();
+    let paths: Vec<String> = (0..kind.drives)
+        .map(|slot| controller.folder.file(&format!("{name}.{slot}.img")))
+        .collect();
     let mut add = vec!["drive", "add", "--create", DRIVE];
     add.extend(paths.iter().map(String::as_str));
     controller.softroc(&add).ok();
     let mut create: Vec<String> =
-        ["volume", "create", &name, "--level", kind.level, "--strip", "64K"].map(str::to_owned).into();
-    create.extend(kind.arrangement.iter().flat_map(|name| ["--layout".to_owned(), (*name).to_owned()]));
+        ["volume", "create", &name, "--level", kind.level, "--strip", "64K"]
+            .map(str::to_owned)
+            .into();
+    create.extend(
+        kind.arrangement.iter().flat_map(|name| ["--layout".to_owned(), (*name).to_owned()]),
+    );
     create.push("--drives".to_owned());
     create.extend(paths.iter().cloned());
     controller.softroc(&create.iter().map(String::as_str).collect::<Vec<_>>()).ok();

@@ -38,7 +38,8 @@ pub fn managed(name: &str, more: &[&str]) -> Managed {
 impl Managed {
     /// Runs a line in a shell that keeps exported variables of earlier lines.
     pub fn shell(&self, line: &str) -> String {
-        let programs = std::path::Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
+        let programs =
+            std::path::Path::new(env!("CARGO_BIN_EXE_softroc")).parent().expect("a folder");
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
         let kept = format!("test -f exported && . ./exported; {line}\nexport -p >exported");
         let output = Command::new("sh")
@@ -54,14 +55,22 @@ impl Managed {
     /// Runs the command line over the network, with a token.
     pub fn remote(&self, token: &str, arguments: &[&str]) -> super::Answer {
         let mut all = arguments.to_vec();
-        all.extend(["--server", &self.address, "--fingerprint", &self.fingerprint, "--token", token]);
+        all.extend([
+            "--server",
+            &self.address,
+            "--fingerprint",
+            &self.fingerprint,
+            "--token",
+            token,
+        ]);
         softroc(&all)
     }
 
     /// A new account with its own password, and the token of a session.
     pub fn account(&self, name: &str, role: &str) -> String {
-        let add =
-            format!("echo 'secret of {name}' | softroc account add {name} --role {role} --password-stdin");
+        let add = format!(
+            "echo 'secret of {name}' | softroc account add {name} --role {role} --password-stdin"
+        );
         self.shell(&format!("{add} --state {}", self.controller.state()));
         self.sign_in(name)
     }
@@ -77,8 +86,8 @@ impl Managed {
     pub fn curl(&self, arguments: &str, path: &str) -> (String, String) {
         let certificate = format!("{}/manage-certificate.pem", self.controller.state());
         let (address, options) = (&self.address, "-s -w '%{http_code}'");
-        let said =
-            self.shell(&format!("curl {options} --cacert {certificate} {arguments} '{address}{path}'"));
+        let said = self
+            .shell(&format!("curl {options} --cacert {certificate} {arguments} '{address}{path}'"));
         let (body, status) = said.split_at(said.len().saturating_sub(3));
         (status.to_owned(), body.to_owned())
     }

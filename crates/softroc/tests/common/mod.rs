@@ -32,7 +32,8 @@ impl Folder {
     pub fn new(name: &str) -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("softroc-{}-{number}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("softroc-{}-{number}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a temporary folder");
         Folder(path)
     }
@@ -88,9 +89,16 @@ fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
 /// Runs a program to its end; panics with its output when it fails.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = output_of(Command::new(program).args(arguments));
-    let said =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program} {arguments:?} ended with {}:\n{said}", output.status);
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?} ended with {}:\n{said}",
+        output.status
+    );
     said
 }
 
@@ -213,7 +221,11 @@ impl Controller {
         let deadline = Instant::now() + Duration::from_secs(60);
         while softroc(&["volume", "list", "--state", &self.state()]).code != 0 {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            assert!(ended.is_none() && Instant::now() < deadline, "serve did not start: {}", self.log());
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "serve did not start: {}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -225,8 +237,8 @@ impl Controller {
             let mut command = match (self.files, &self.boot_id) {
                 (Some(_), Some(_)) => panic!("it starts by one other program"),
                 (None, Some(boot)) => {
-                    let shown =
-                        "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$0\" \"$@\"";
+                    let shown = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && \
+                        exec \"$0\" \"$@\"";
                     let mut shell = Command::new("unshare");
                     shell.args(["-m", "sh", "-c", shown, program, boot]);
                     shell
@@ -241,7 +253,8 @@ impl Controller {
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file"));
             return command;
         };
-        let hand_over = "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
+        let hand_over =
+            "LISTEN_PID=$$ LISTEN_FDS=2 exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
         let mut command = Command::new("sh");
         command.args(["-c", hand_over, program]);
         command.stdin(OwnedFd::from(unix.try_clone().expect("another file of it")));
@@ -271,7 +284,8 @@ impl Controller {
         let mut all = arguments.to_vec();
         all.push("--json");
         let text = self.softroc(&all).ok();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?} answered {text}: {error}"))
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{arguments:?} answered {text}: {error}"))
     }
 
     /// Creates `count` new file drives and returns their paths.
@@ -281,7 +295,8 @@ impl Controller {
 
     /// Creates `count` new file drives of a size and returns their paths.
     pub fn file_drives_of(&self, size: &str, count: usize) -> Vec<String> {
-        let drives: Vec<String> = (0..count).map(|i| self.folder.file(&format!("d{i}.img"))).collect();
+        let drives: Vec<String> =
+            (0..count).map(|i| self.folder.file(&format!("d{i}.img"))).collect();
         let mut arguments = vec!["drive", "add", "--create", size];
         arguments.extend(drives.iter().map(String::as_str));
         self.softroc(&arguments).ok();
@@ -297,8 +312,14 @@ impl Controller {
 
     pub fn create(&self, name: &str, level: &str, drives: &[String]) -> Answer {
         // Tests check the drives: no data may be in the cache only.
-        let mode =
-            ["--write-mode", "write-through", "--read-mode", "no-read-ahead", "--drive-cache", "unchanged"];
+        let mode = [
+            "--write-mode",
+            "write-through",
+            "--read-mode",
+            "no-read-ahead",
+            "--drive-cache",
+            "unchanged",
+        ];
         let mut arguments =
             [&["volume", "create", name, "--level", level][..], &mode, &["--drives"]].concat();
         arguments.extend(drives.iter().map(String::as_str));
@@ -334,7 +355,9 @@ impl Controller {
         let deadline = Instant::now() + Duration::from_secs(300);
         loop {
             let task = self.json(&["task", "show", &number])["task"].clone();
-            if !["running", "waiting", "paused"].contains(&task["state"].as_str().unwrap_or_default()) {
+            if !["running", "waiting", "paused"]
+                .contains(&task["state"].as_str().unwrap_or_default())
+            {
                 return task;
             }
             assert!(Instant::now() < deadline, "the task does not end: {task}");
@@ -348,11 +371,19 @@ impl Controller {
         let deadline = Instant::now() + Duration::from_secs(300);
         loop {
             let show = self.show(volume);
-            let open = |task: &serde_json::Value| task["state"] == "running" || task["state"] == "waiting";
-            if show["state"] == "optimal" && show["resync"].is_null() && !self.tasks().iter().any(open) {
+            let open =
+                |task: &serde_json::Value| task["state"] == "running" || task["state"] == "waiting";
+            if show["state"] == "optimal"
+                && show["resync"].is_null()
+                && !self.tasks().iter().any(open)
+            {
                 return;
             }
-            assert!(Instant::now() < deadline, "it is not optimal again: {show}\ntasks: {:?}", self.tasks());
+            assert!(
+                Instant::now() < deadline,
+                "it is not optimal again: {show}\ntasks: {:?}",
+                self.tasks()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -65,7 +65,10 @@ impl Mounted {
             .output()
             .map_err(|error| error.to_string())?;
         if !loop_device.status.success() {
-            return Err(format!("no loop device: {}", String::from_utf8_lossy(&loop_device.stderr).trim()));
+            return Err(format!(
+                "no loop device: {}",
+                String::from_utf8_lossy(&loop_device.stderr).trim()
+            ));
         }
         mounted.device = String::from_utf8_lossy(&loop_device.stdout).trim().to_owned();
         Ok(mounted)
@@ -115,7 +118,10 @@ impl Drop for Mounted {
         }
         // If this succeeds, the requested work is done, and the server ends by itself.
         if !done_at_last("fusermount3", &["-u", &self.fuse]) {
-            let _ = Command::new("fusermount3").args(["-u", "-z", &self.fuse]).stderr(Stdio::null()).status();
+            let _ = Command::new("fusermount3")
+                .args(["-u", "-z", &self.fuse])
+                .stderr(Stdio::null())
+                .status();
             let _ = self.nbdfuse.kill();
         }
         let _ = self.nbdfuse.wait();

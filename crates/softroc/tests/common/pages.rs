@@ -32,8 +32,10 @@ pub fn token(page: &str) -> &str {
 pub fn sign_in(managed: &Managed, name: &str) -> String {
     let (status, page) = curl(managed, name, "", "/console/sign-in");
     assert_eq!(status, "200", "{page}");
-    let form =
-        format!("-d token={} -d account={name} --data-urlencode 'password=secret of {name}'", token(&page));
+    let form = format!(
+        "-d token={} -d account={name} --data-urlencode 'password=secret of {name}'",
+        token(&page)
+    );
     curl(managed, name, &form, "/console/sign-in").0
 }
 
@@ -56,7 +58,10 @@ pub fn enter(browser: &mut Browser, managed: &Managed, path: &str) {
     browser.press("Tab");
     browser.enter("secret of ada");
     browser.press("Enter");
-    browser.until("document.title.includes('·') && !document.title.startsWith('Sign in') && document.readyState === 'complete'");
+    browser.until(
+        "document.title.includes('·') && !document.title.startsWith('Sign in') && \
+        document.readyState === 'complete'",
+    );
 }
 
 pub const SENTENCE: &str = "document.querySelector('.sentence').textContent";

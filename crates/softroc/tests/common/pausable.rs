@@ -15,7 +15,8 @@ pub struct Pausable {
 impl Pausable {
     /// A drive of that many MiB. `None`, with a printed reason: nbdkit does not support it here.
     pub fn start(mib: u64) -> Option<Pausable> {
-        let filters = Command::new("nbdkit").arg("--dump-config").output().ok().filter(|_| have("nbdkit"))?;
+        let filters =
+            Command::new("nbdkit").arg("--dump-config").output().ok().filter(|_| have("nbdkit"))?;
         let text = String::from_utf8_lossy(&filters.stdout).into_owned();
         let folder_of_filters = text.lines().find_map(|line| line.strip_prefix("filterdir="))?;
         if !Path::new(folder_of_filters).join("nbdkit-pause-filter.so").exists() {
@@ -36,7 +37,8 @@ impl Pausable {
 
     /// Requests hang from now on.
     pub fn stand_still(&self) {
-        let mut control = UnixStream::connect(self.folder.file("pause")).expect("the filter listens");
+        let mut control =
+            UnixStream::connect(self.folder.file("pause")).expect("the filter listens");
         control.write_all(b"p").expect("it hears");
         let mut answer = [0];
         control.read_exact(&mut answer).expect("it answers");
@@ -62,7 +64,8 @@ impl Pausable {
 
 /// Returns when it listens.
 fn serve(folder: &Folder) -> Child {
-    let (socket, control) = (folder.file("drive.sock"), format!("pause-control={}", folder.file("pause")));
+    let (socket, control) =
+        (folder.file("drive.sock"), format!("pause-control={}", folder.file("pause")));
     let server = Command::new("nbdkit")
         .args(["-f", "-U", &socket, "--filter=pause", "file", &folder.file("drive.img"), &control])
         .stdin(Stdio::null())

@@ -15,12 +15,14 @@ impl Retry {
     /// Returns when it serves.
     pub fn start(controller: &Controller, volume: &str) -> Retry {
         let socket = controller.folder.file("retry.sock");
-        let (upstream, export) = (format!("socket={}", controller.nbd_socket()), format!("export={volume}"));
+        let (upstream, export) =
+            (format!("socket={}", controller.nbd_socket()), format!("export={volume}"));
         // An earlier process may have left its socket.
         let _ = std::fs::remove_file(&socket);
         let arguments = ["-f", "-U", &socket, "--filter=retry", "nbd", &upstream, &export];
         let options = ["retries=200", "retry-delay=1", "retry-exponential=no"];
-        let server = Command::new("nbdkit").args(arguments).args(options).stdin(Stdio::null()).spawn();
+        let server =
+            Command::new("nbdkit").args(arguments).args(options).stdin(Stdio::null()).spawn();
         let retry = Retry { server: server.expect("nbdkit starts"), socket };
         until("nbdkit's socket", || std::path::Path::new(&retry.socket).exists());
         // Its socket file exists a moment before it listens.

@@ -122,7 +122,8 @@ impl Machine {
         self.controller.start();
         let show = self.controller.show("data");
         let policies = show["policies"].as_array().expect("policies");
-        let mode = policies.iter().find(|policy| policy["name"] == "write-mode").expect("a write mode");
+        let mode =
+            policies.iter().find(|policy| policy["name"] == "write-mode").expect("a write mode");
         assert_eq!(mode["current"], "write-back", "{show}");
         assert_eq!(show["state"], "optimal", "{show}");
     }

@@ -110,7 +110,9 @@ fn sqlite_sees_a_pause_when_the_controller_is_killed() {
         machine.kill(|| !clerk.has_ended());
         let before = clerk.committed();
         machine.come_back();
-        until("transactions after the kill", || clerk.has_ended() || clerk.committed() > before + 20);
+        until("transactions after the kill", || {
+            clerk.has_ended() || clerk.committed() > before + 20
+        });
         let said = books.end_of(clerk);
         assert!(said.is_empty(), "{said}");
         machine.take_disk_off_in_order();

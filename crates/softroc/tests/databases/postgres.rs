@@ -49,10 +49,13 @@ const TIGHT: &[&str] = &[
     "checkpoint_timeout=30s",
 ];
 
-const BALANCES: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), \
-     (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
+const BALANCES: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), \
+     (SELECT sum(tbalance) FROM pgbench_tellers), \
+     (SELECT sum(bbalance) FROM pgbench_branches), \
+     (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
 
-const ROWS: &str = "SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT count(*) FROM pgbench_tellers), \
+const ROWS: &str = "SELECT (SELECT count(*) FROM pgbench_accounts), \
+     (SELECT count(*) FROM pgbench_tellers), \
      (SELECT count(*) FROM pgbench_branches)";
 
 /// PostgreSQL's programs, and their user: they refuse to run as root.
@@ -65,7 +68,8 @@ impl Programs {
     /// `None`, with a printed reason: not installed.
     pub fn find() -> Option<Programs> {
         let needed = ["initdb", "postgres", "psql", "pgbench", "pg_amcheck", "pg_checksums"];
-        let has_all = |folder: &PathBuf| needed.iter().all(|program| folder.join(program).is_file());
+        let has_all =
+            |folder: &PathBuf| needed.iter().all(|program| folder.join(program).is_file());
         let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
         let mut debian: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();
@@ -152,9 +156,17 @@ impl Cluster {
         programs.give(&data);
         programs.give(&beside);
         std::fs::write(beside.join("transaction.sql"), TRANSACTION).expect("a script");
-        let mut cluster =
-            Cluster { programs, data, beside, server: None, log_before: 0, loads: 0, heard: BTreeSet::new() };
-        let options = ["-U", "postgres", "-A", "trust", "--no-locale", "--data-checksums", "--wal-segsize=1"];
+        let mut cluster = Cluster {
+            programs,
+            data,
+            beside,
+            server: None,
+            log_before: 0,
+            loads: 0,
+            heard: BTreeSet::new(),
+        };
+        let options =
+            ["-U", "postgres", "-A", "trust", "--no-locale", "--data-checksums", "--wal-segsize=1"];
         let mut initdb = cluster.program("initdb");
         succeeds(initdb.arg("-D").arg(&cluster.data).args(options));
         cluster.start_with(SETTINGS);
@@ -205,7 +217,10 @@ impl Cluster {
 
     fn start_with(&mut self, settings: &[&str]) {
         self.log_before = self.log().len();
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.beside.join("server.log"));
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.beside.join("server.log"));
         let log = log.expect("a log file");
         let mut command = self.program("postgres");
         command.arg("-D").arg(&self.data).arg("-k").arg(&self.beside);
@@ -245,7 +260,10 @@ impl Cluster {
             .arg(self.beside.join("transaction.sql"));
         pgbench.args(["-t", &transactions.unwrap_or(10_000_000).to_string()]);
         pgbench.args(["-D", "n=0", "-D", &format!("round={round}"), "--log", "--log-prefix"]);
-        pgbench.arg(self.beside.join(format!("round-{round}"))).stdout(Stdio::piped()).stderr(Stdio::piped());
+        pgbench
+            .arg(self.beside.join(format!("round-{round}")))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         Load { pgbench: pgbench.spawn().expect("pgbench starts"), round, from: self.transactions() }
     }
 
@@ -267,13 +285,20 @@ impl Cluster {
         let files = std::fs::read_dir(&self.beside).expect("the folder is there").flatten();
         for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)) {
             // A line for each committed transaction: the client, its index, times.
-            for line in std::fs::read_to_string(file.path()).expect("what pgbench has written").lines() {
+            for line in
+                std::fs::read_to_string(file.path()).expect("what pgbench has written").lines()
+            {
                 let mut words = line.split(' ');
-                let (client, n) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                let (client, n) =
+                    (words.next().unwrap_or_default(), words.next().unwrap_or_default());
                 assert!(self.heard.insert(format!("{}-{client}-{n}", load.round)), "twice: {line}");
             }
         }
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
     }
 
     /// All pages of all files have correct checksums. The cluster was stopped cleanly.
@@ -289,23 +314,36 @@ impl Cluster {
         succeeds(self.program("pg_amcheck").args(checks));
         let balances = self.ask(BALANCES);
         let sums: BTreeSet<&str> = balances.trim().split('|').collect();
-        assert_eq!(sums.len(), 1, "{when}: accounts, tellers, branches and history differ: {balances}");
+        assert_eq!(
+            sums.len(),
+            1,
+            "{when}: accounts, tellers, branches and history differ: {balances}"
+        );
         assert_eq!(self.ask(ROWS).trim(), "100000|10|1", "{when}");
         let history = self.ask("SELECT filler FROM pgbench_history");
         let found: BTreeSet<String> = history.lines().map(|line| line.trim().to_owned()).collect();
         assert_eq!(found.len(), history.lines().count(), "{when}: a transaction is there twice");
         let lost: Vec<&String> = self.heard.difference(&found).collect();
-        assert!(lost.is_empty(), "{when}: {} committed transactions are lost: {lost:?}", lost.len());
+        assert!(
+            lost.is_empty(),
+            "{when}: {} committed transactions are lost: {lost:?}",
+            lost.len()
+        );
         let more: Vec<&String> = found.difference(&self.heard).collect();
         assert!(more.len() <= unheard, "{when}: unreported transactions {more:?}");
-        println!("{when}: {} committed transactions exist, {} of them unreported", found.len(), more.len());
+        println!(
+            "{when}: {} committed transactions exist, {} of them unreported",
+            found.len(),
+            more.len()
+        );
         self.heard = found;
     }
 }
 
 /// Runs it to its end; panics with its output when it fails.
 fn succeeds(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command:?} ended with {}:\n{answer}{said}", output.status);

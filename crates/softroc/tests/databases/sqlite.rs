@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 
 const TABLES: &str = "PRAGMA journal_mode = WAL;
 CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
-CREATE TABLE entry (id INTEGER PRIMARY KEY, account INTEGER NOT NULL, amount INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE entry (id INTEGER PRIMARY KEY, account INTEGER NOT NULL, amount INTEGER NOT NULL, \
+body TEXT NOT NULL);
 CREATE INDEX entry_by_body ON entry (body);
 WITH RECURSIVE number (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM number WHERE id < 99)
   INSERT INTO account SELECT id, 0 FROM number;";
@@ -31,14 +32,18 @@ pub fn is_there() -> bool {
 
 /// The content of an entry. Some are longer than a page.
 fn body(number: u64) -> String {
-    pattern(number, 50 + (number * 131 % 2500) as usize).iter().map(|byte| format!("{byte:02x}")).collect()
+    pattern(number, 50 + (number * 131 % 2500) as usize)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn transaction(number: u64) -> String {
     let (account, amount) = (number * 37 % 100, number * 7919 % 10_000);
     format!(
         "BEGIN; UPDATE account SET balance = balance + {amount} WHERE id = {account}; \
-         INSERT INTO entry VALUES ({number}, {account}, {amount}, '{}'); COMMIT; SELECT {number};\n",
+         INSERT INTO entry VALUES ({number}, {account}, {amount}, '{}'); COMMIT; \
+         SELECT {number};\n",
         body(number)
     )
 }
@@ -79,7 +84,8 @@ impl Books {
 
     /// A client that continues at the end of the accounts.
     pub fn clerk(&self) -> Clerk {
-        let (heard, stop) = (Arc::new(AtomicU64::new(self.heard)), Arc::new(AtomicBool::new(false)));
+        let (heard, stop) =
+            (Arc::new(AtomicU64::new(self.heard)), Arc::new(AtomicBool::new(false)));
         let (file, told, stopped) = (self.file.clone(), heard.clone(), stop.clone());
         let thread = std::thread::spawn(move || write(&file, &told, &stopped));
         Clerk { from: self.heard, heard, stop, thread }
@@ -101,17 +107,31 @@ impl Books {
     /// others.
     pub fn judge(&mut self, unheard: u64, when: &str) {
         assert_eq!(self.ask("PRAGMA integrity_check;").trim(), "ok", "{when}");
-        assert_eq!(self.ask(WRONG_ACCOUNTS).trim(), "0", "{when}: accounts do not agree with their entries");
+        assert_eq!(
+            self.ask(WRONG_ACCOUNTS).trim(),
+            "0",
+            "{when}: accounts do not agree with their entries"
+        );
         let entries = self.ask("SELECT id, body FROM entry ORDER BY id;");
         let mut found = 0;
         for (number, line) in (1..).zip(entries.lines()) {
-            assert!(line == format!("{number}|{}", body(number)), "{when}: transaction {number} is lost");
+            assert!(
+                line == format!("{number}|{}", body(number)),
+                "{when}: transaction {number} is lost"
+            );
             found = number;
         }
         let heard = self.heard;
         assert!(found >= heard, "{when}: committed transactions {}..={heard} are lost", found + 1);
-        assert!(found <= heard + unheard, "{when}: unreported transactions {}..={found}", heard + 1);
-        println!("{when}: {found} committed transactions exist, {} of them unreported", found - heard);
+        assert!(
+            found <= heard + unheard,
+            "{when}: unreported transactions {}..={found}",
+            heard + 1
+        );
+        println!(
+            "{when}: {found} committed transactions exist, {} of them unreported",
+            found - heard
+        );
         self.heard = found;
     }
 }
@@ -147,5 +167,9 @@ fn write(file: &str, heard: &AtomicU64, stop: &AtomicBool) -> String {
     let mut said = String::new();
     program.stderr.take().expect("its errors").read_to_string(&mut said).expect("text");
     let status = program.wait().expect("it ends");
-    if is_killed || status.success() { said } else { format!("sqlite3 ended with {status}: {said}") }
+    if is_killed || status.success() {
+        said
+    } else {
+        format!("sqlite3 ended with {status}: {said}")
+    }
 }

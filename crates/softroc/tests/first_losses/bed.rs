@@ -33,14 +33,16 @@ impl Bed<'_> {
             return None;
         };
         let mut controller = Controller::unstarted(&name);
-        controller.arguments =
-            ["--shards", "2", "--cache", "1M", "--cache-folder", &memory.path()].map(String::from).into();
+        controller.arguments = ["--shards", "2", "--cache", "1M", "--cache-folder", &memory.path()]
+            .map(String::from)
+            .into();
         // Servers may be slow on a busy computer: no drive is suspended for that.
         for operation in ["short-read", "read", "write", "flush", "discard"] {
             let limit = format!("remote.{operation}=10m");
             controller.arguments.extend(["--time-limit".to_owned(), limit]);
         }
-        let files = (0..case.all_drives()).map(|number| controller.folder.file(&format!("d{number}.img")));
+        let files =
+            (0..case.all_drives()).map(|number| controller.folder.file(&format!("d{number}.img")));
         let files: Vec<String> = files.collect();
         let names = match case.has_servers() {
             true => Servers::names(&controller.folder, files.len()),
@@ -163,13 +165,17 @@ impl Bed<'_> {
         order.push("--add");
         order.extend(self.names[case.shape.drives..].iter().map(String::as_str));
         controller.softroc(&order).ok();
-        let task =
-            controller.tasks().into_iter().find(|task| task["kind"] == "reshape").expect("it is ordered");
+        let task = controller
+            .tasks()
+            .into_iter()
+            .find(|task| task["kind"] == "reshape")
+            .expect("it is ordered");
         let number = task["task"].as_u64().expect("a number").to_string();
         if case.stage == Stage::InMigration {
             // Both fail if the task has ended.
             let _ = controller.softroc(&["task", "set", &number, "--limit", "24M"]);
-            let percent = || controller.json(&["task", "show", &number])["task"]["percent"].as_u64();
+            let percent =
+                || controller.json(&["task", "show", &number])["task"]["percent"].as_u64();
             until("it is half migrated", || percent().is_none_or(|done| done >= 30));
             let _ = controller.softroc(&["task", "pause", &number]);
             return !controller.show("v")["reshape"].is_null();
@@ -198,8 +204,11 @@ impl Bed<'_> {
         let kept = self.kept();
         std::fs::create_dir(&kept).expect("a folder");
         for file in &self.files {
-            std::fs::rename(file, Path::new(&kept).join(Path::new(file).file_name().expect("a name")))
-                .expect("it is kept");
+            std::fs::rename(
+                file,
+                Path::new(&kept).join(Path::new(file).file_name().expect("a name")),
+            )
+            .expect("it is kept");
         }
         run("cp", &["-a", &self.controller.state(), &format!("{kept}/state")]);
         run("cp", &["-a", &self.memory.path(), &format!("{kept}/memory")]);
@@ -242,7 +251,11 @@ impl Bed<'_> {
             assert_eq!(started.code, 0, "{why}: {}\n{show}", started.stderr);
         }
         let show = self.controller.show("v");
-        assert_eq!((&show["state"], &show["lost_bytes"]), (&"degraded".into(), &0.into()), "{why}: {show}");
+        assert_eq!(
+            (&show["state"], &show["lost_bytes"]),
+            (&"degraded".into(), &0.into()),
+            "{why}: {show}"
+        );
         self.content.look(&self.controller, &why);
     }
 }
@@ -273,7 +286,8 @@ pub fn make_drives(controller: &Controller, case: &Case, files: &[String]) {
 
 pub fn create(controller: &Controller, case: &Case, drives: &[String]) {
     let shape = case.shape;
-    let mut order = vec!["volume", "create", "v", "--level", shape.level, "--strip", "64K", "--destroy-data"];
+    let mut order =
+        vec!["volume", "create", "v", "--level", shape.level, "--strip", "64K", "--destroy-data"];
     order.extend(["--yes", "--write-mode", case.mode, "--drives"]);
     order.extend(drives[..shape.drives].iter().map(String::as_str));
     controller.softroc(&order).ok();

@@ -44,14 +44,16 @@ impl Content {
         };
         for at in (0..size).step_by(READ) {
             let len = READ.min(size - at);
-            let got = host.read(at as u64, len).unwrap_or_else(|error| panic!("{why}: at {at}: {error}"));
+            let got =
+                host.read(at as u64, len).unwrap_or_else(|error| panic!("{why}: at {at}: {error}"));
             let (flushed, written) = (part(&self.flushed, at, len), part(&self.written, at, len));
             if got == written {
                 continue;
             }
             for (nth, sector) in got.chunks(512).enumerate() {
                 let place = nth * 512..nth * 512 + sector.len();
-                let is_fine = *sector == written[place.clone()] || *sector == flushed[place.clone()];
+                let is_fine =
+                    *sector == written[place.clone()] || *sector == flushed[place.clone()];
                 let [held, old, new] =
                     [&got, &flushed, &written].map(|of| &of[place.start..place.start + 16]);
                 assert!(
@@ -99,6 +101,9 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
         let ended = self.1.take().map(JoinHandle::join);
-        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(), "a reader failed");
+        assert!(
+            ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking(),
+            "a reader failed"
+        );
     }
 }

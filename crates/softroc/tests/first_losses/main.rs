@@ -59,7 +59,8 @@ fn lose_at_end(case: &Case, sets: &[Vec<usize>]) -> Option<bool> {
         // Once per case the initialisation is completed, which must not change the content.
         if lost == &sets[0] && case.stage == Stage::New && !case.is_power_cut() {
             until("it is initialised", || bed.is_initialised());
-            bed.content.look(&bed.controller, &format!("{}, when all is initialised", case.why(lost)));
+            bed.content
+                .look(&bed.controller, &format!("{}, when all is initialised", case.why(lost)));
         }
         bed.controller.kill_9();
         bed.servers = None;
@@ -81,8 +82,11 @@ fn can_boot() -> bool {
 /// flushed data was unreadable until the initial resync had passed it, which takes days on large
 /// drives.
 fn survives_what_it_says(level: &str) {
-    let (nth, shape) =
-        SHAPES.iter().enumerate().find(|(_, shape)| shape.level == level).expect("it is in the table");
+    let (nth, shape) = SHAPES
+        .iter()
+        .enumerate()
+        .find(|(_, shape)| shape.level == level)
+        .expect("it is in the table");
     let has_servers = have("nbdkit");
     let can_cut_power = have("unshare") && can_boot();
     let (mut tried, mut losses, mut passed) = (0, 0, 0);
@@ -100,7 +104,8 @@ fn survives_what_it_says(level: &str) {
         passed += seen.iter().filter(|seen| !**seen).count();
     }
     println!(
-        "{level}: {tried} cases, {losses} sets of lost drives; {passed} arrays passed their stage unseen"
+        "{level}: {tried} cases, {losses} sets of lost drives; {passed} arrays passed their stage \
+            unseen"
     );
 }
 

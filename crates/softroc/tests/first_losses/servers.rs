@@ -11,7 +11,9 @@ pub struct Servers(Vec<Child>);
 impl Servers {
     /// The names of the drives, in the order of their start.
     pub fn names(folder: &Folder, count: usize) -> Vec<String> {
-        (0..count).map(|number| format!("nbd+unix:///?socket={}", socket_of(folder, number))).collect()
+        (0..count)
+            .map(|number| format!("nbd+unix:///?socket={}", socket_of(folder, number)))
+            .collect()
     }
 
     /// Servers of these drives. `with_caches`: some have a cache, which is lost with the server.
@@ -22,11 +24,13 @@ impl Servers {
             let _ = std::fs::remove_file(&socket);
             let mut command = Command::new("nbdkit");
             command.args(["-f", "-U", &socket]).stdin(Stdio::null());
-            let (is_slow, has_cache) = (bed.case.is_slow(), with_caches && bed.case.has_cache(number));
+            let (is_slow, has_cache) =
+                (bed.case.is_slow(), with_caches && bed.case.has_cache(number));
             command.args(is_slow.then_some("--filter=delay"));
             command.args(has_cache.then_some("--filter=cache"));
             command.args(["file", &bed.files[number]]);
-            command.args(is_slow.then_some(["wdelay=10ms", "delay-zero=10ms"]).into_iter().flatten());
+            command
+                .args(is_slow.then_some(["wdelay=10ms", "delay-zero=10ms"]).into_iter().flatten());
             command.args(has_cache.then_some("cache=writeback"));
             let server = command.spawn().expect("nbdkit starts");
             until("nbdkit serves", || Host::connect(&socket, "").is_ok());

@@ -59,7 +59,8 @@ pub enum End {
 
 pub const GROUNDS: [Ground; 3] = [Ground::Blank, Ground::Truncated, Ground::Noise];
 pub const MODES: [&str; 2] = ["write-through", "write-back"];
-pub const STAGES: [Stage; 4] = [Stage::New, Stage::HalfInitialised, Stage::InMigration, Stage::JustMigrated];
+pub const STAGES: [Stage; 4] =
+    [Stage::New, Stage::HalfInitialised, Stage::InMigration, Stage::JustMigrated];
 pub const ENDS: [End; 4] = [End::InOrder, End::Killed, End::PowerCut, End::PowerCutUnflushed];
 
 pub struct Case {
@@ -107,7 +108,8 @@ impl Case {
     /// Whether hosts write whole stripes. Known limit: an unflushed whole stripe in an initialised
     /// area may be neither old nor new if the power fails and a drive is lost as well.
     pub fn writes_whole_stripes(&self) -> bool {
-        self.end != End::PowerCutUnflushed || self.stage == Stage::New && self.ground == Ground::Noise
+        self.end != End::PowerCutUnflushed
+            || self.stage == Stage::New && self.ground == Ground::Noise
     }
 
     /// Whether a drive has a volatile cache.
@@ -121,7 +123,10 @@ impl Case {
 
     pub fn why(&self, lost: &[usize]) -> String {
         let Case { shape, ground, mode, stage, end, .. } = self;
-        format!("{} on {ground:?} drives, {mode}, {stage:?}, {end:?}, without {lost:?}", shape.level)
+        format!(
+            "{} on {ground:?} drives, {mode}, {stage:?}, {end:?}, without {lost:?}",
+            shape.level
+        )
     }
 }
 
@@ -156,7 +161,8 @@ pub fn cases(nth: usize, shape: &'static Shape) -> Vec<(Case, Vec<Vec<usize>>)> 
                 for (mode_nth, mode) in MODES.into_iter().enumerate() {
                     let turn = nth + stage_nth + end_nth + ground_nth + mode_nth;
                     let sample = [(3 * nth + stage_nth / 2) % 4, (kth + 1) % 3, kth / 4 % 2];
-                    let is_sample = stage_nth % 2 == nth % 2 && sample == [end_nth, ground_nth, mode_nth];
+                    let is_sample =
+                        stage_nth % 2 == nth % 2 && sample == [end_nth, ground_nth, mode_nth];
                     // A volume is write-through during a migration.
                     let is_none = stage == Stage::InMigration && is_long() && mode == "write-back";
                     if is_none || !(is_long() || is_sample) {

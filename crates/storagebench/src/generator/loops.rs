@@ -137,11 +137,15 @@ impl Point {
             Cause::Wrong(_) => false,
         };
         self.meter.fail(failure.at_ns, failure.request.operation);
-        if (!passing || self.errors_in_a_row.get() >= MOST_ERRORS_IN_A_ROW) && self.end.get().is_none() {
+        if (!passing || self.errors_in_a_row.get() >= MOST_ERRORS_IN_A_ROW)
+            && self.end.get().is_none()
+        {
             self.end.set(Some(failure));
             self.meter.stop(match failure.cause {
                 // The wait for the time limit is not part of the measurement.
-                Cause::Io(error) if error.kind == IoErrorKind::TimedOut => self.meter.last_completion_ns(),
+                Cause::Io(error) if error.kind == IoErrorKind::TimedOut => {
+                    self.meter.last_completion_ns()
+                }
                 _ => failure.at_ns,
             });
         }
@@ -208,8 +212,9 @@ impl Buffers {
     fn next_verified(&mut self, verifier: &Verifier, request: &Request) -> (Slice, Writing) {
         let block = request.block;
         let mut writing = None;
-        let mut fill =
-            |bytes: &mut [u8]| writing = Some(verifier.write(request, &mut bytes[..block.as_usize()]));
+        let mut fill = |bytes: &mut [u8]| {
+            writing = Some(verifier.write(request, &mut bytes[..block.as_usize()]))
+        };
         let mut payload = match self.payload.take() {
             Some(payload) => payload,
             None => Payload::new(self.spare(), 0, 0.0),
@@ -223,7 +228,9 @@ impl Buffers {
         self.payload = Some(payload);
         (
             slice,
-            writing.expect("a buffer of this task alone can be written, and verify mode has no hollow ones"),
+            writing.expect(
+                "a buffer of this task alone can be written, and verify mode has no hollow ones",
+            ),
         )
     }
 }
@@ -321,7 +328,10 @@ impl Outstanding {
             }
             (Operation::Write, Some(verifier)) => {
                 let (slice, writing) = self.buffers.next_verified(verifier, request);
-                (self.member.write(offset, smallvec![slice], Durability::Cached), Pending::Write(writing))
+                (
+                    self.member.write(offset, smallvec![slice], Durability::Cached),
+                    Pending::Write(writing),
+                )
             }
         }
     }

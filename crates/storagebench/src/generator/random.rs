@@ -1,7 +1,7 @@
 //! Random numbers for offsets, read shares and payloads: fast, seeded, sufficient for load.
 
-/// wyrand (Wang Yi, 2019, public domain): one addition and one 64×64→128 bit multiplication a number.
-/// It passes BigCrush and PractRand; it is not for secrets.
+/// wyrand (Wang Yi, 2019, public domain): one addition and one 64×64→128 bit multiplication a
+/// number. It passes BigCrush and PractRand; it is not for secrets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(u64);
 

@@ -42,7 +42,9 @@ impl Schedule {
         self.next_ns.set(match self.arrivals {
             // Without summation, since the rounding error of the gap would accumulate.
             Arrivals::Fixed => self.claimed.get() as f64 * self.gap_ns,
-            Arrivals::Poisson => self.next_ns.get() + self.random.borrow_mut().exponential(self.gap_ns),
+            Arrivals::Poisson => {
+                self.next_ns.get() + self.random.borrow_mut().exponential(self.gap_ns)
+            }
         });
     }
 

@@ -258,7 +258,10 @@ mod tests {
         for count in [1, 2, 3, 1 << 40] {
             for theta in [0.0, 1.0, 1.2, 10.0] {
                 let law = Zipf::new(count, theta);
-                assert!((0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))), "{count} {theta}");
+                assert!(
+                    (0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))),
+                    "{count} {theta}"
+                );
             }
         }
     }
@@ -282,12 +285,17 @@ mod tests {
             for (quarter, share) in shares.into_iter().enumerate() {
                 let most = 256 * (quarter + 1);
                 let drawn = counts[..most].iter().sum::<u64>() as f64 / 400_000.0;
-                assert!((drawn - share).abs() < 0.02, "{law:?}: {drawn} of {most} ranks, not {share}");
+                assert!(
+                    (drawn - share).abs() < 0.02,
+                    "{law:?}: {drawn} of {most} ranks, not {share}"
+                );
             }
         }
         let mut random = Random::new(1);
         for count in [1, 2, 1 << 40] {
-            for law in [Law::pareto(count, 0.01), Law::pareto(count, 0.99), Law::normal(count, 100.0)] {
+            for law in
+                [Law::pareto(count, 0.01), Law::pareto(count, 0.99), Law::normal(count, 100.0)]
+            {
                 assert!((0..2000).all(|_| (1..=count).contains(&law.draw(&mut random))), "{law:?}");
             }
         }
@@ -308,8 +316,11 @@ mod tests {
 
     #[test]
     fn a_hot_spot_gets_its_share_and_the_rest_is_even() {
-        let spread = Spread::Hot(Hot { likelihood: (90 << 32) / 100, len: 10 * 4096, moves_every_ns: 1000 });
-        for (elapsed, hot_start) in [(0, 0), (999, 0), (1000, 10), (9_999, 90), (10_000, 0), (13_500, 30)] {
+        let spread =
+            Spread::Hot(Hot { likelihood: (90 << 32) / 100, len: 10 * 4096, moves_every_ns: 1000 });
+        for (elapsed, hot_start) in
+            [(0, 0), (999, 0), (1000, 10), (9_999, 90), (10_000, 0), (13_500, 30)]
+        {
             let mut random = Random::new(9);
             let mut counts = [0_u64; 100];
             for _ in 0..200_000 {
@@ -336,7 +347,8 @@ mod tests {
         let mut random = Random::new(2);
         let mut counts = [0_u64; 100];
         for _ in 0..200_000 {
-            counts[(spread.offset(&mut random, (100 * 4096, 4096), (4096, 4096), 0) / 4096) as usize] += 1;
+            counts[(spread.offset(&mut random, (100 * 4096, 4096), (4096, 4096), 0) / 4096)
+                as usize] += 1;
         }
         let likelihood = |at: usize| match at {
             0..5 => 0.5 / 5.0,

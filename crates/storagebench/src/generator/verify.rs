@@ -82,7 +82,9 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the {} at byte {} ", self.unit, self.address.0)?;
         match self.expected {
-            Expected::Generations(from, to) if from == to => write!(f, "should hold write {from} of it")?,
+            Expected::Generations(from, to) if from == to => {
+                write!(f, "should hold write {from} of it")?
+            }
             Expected::Generations(from, to) => {
                 write!(f, "should hold one of the writes {from} to {to} of it")?
             }
@@ -95,19 +97,23 @@ impl fmt::Display for Mismatch {
             }
             Found::Unit(address, generation) if address == self.address.0 => {
                 let what = match self.expected {
-                    Expected::Generations(from, _) if generation < from => "an older one: a write was lost",
+                    Expected::Generations(from, _) if generation < from => {
+                        "an older one: a write was lost"
+                    }
                     _ => "one that was never made",
                 };
                 write!(f, ", but holds write {generation}, {what}")
             }
             Found::Unit(address, generation) => write!(
                 f,
-                ", but holds write {generation} of the block at byte {address}: a read or a write went to the wrong place"
+                ", but holds write {generation} of the block at byte {address}: a read or a write \
+                    went to the wrong place"
             ),
             Found::Damaged(computed, stored) => {
                 write!(
                     f,
-                    ", but its content is damaged: its checksum is {computed:08x} instead of {stored:08x}"
+                    ", but its content is damaged: its checksum is {computed:08x} instead of \
+                        {stored:08x}"
                 )
             }
         }
@@ -180,7 +186,8 @@ impl Verifier {
     }
 
     fn fill(&self, bytes: &mut [u8], address: u64, generation: u64) {
-        let random = (bytes.len() as f64 * (1.0 - self.compressible_percent.get() / 100.0)) as usize;
+        let random =
+            (bytes.len() as f64 * (1.0 - self.compressible_percent.get() / 100.0)) as usize;
         let seed = self.run ^ address.rotate_left(17) ^ generation.rotate_left(41);
         let (noise, zeroes) = bytes.split_at_mut(random.max(HEADER));
         Random::new(seed).fill(noise);
@@ -219,7 +226,12 @@ impl Verifier {
     }
 
     /// Checks the content of a read.
-    pub(crate) fn check(&self, range: ByteRange, reading: &Reading, bytes: &[u8]) -> Result<(), Mismatch> {
+    pub(crate) fn check(
+        &self,
+        range: ByteRange,
+        reading: &Reading,
+        bytes: &[u8],
+    ) -> Result<(), Mismatch> {
         let units = self.units.borrow();
         let pieces = bytes.chunks(self.unit.as_usize());
         for ((address, bytes), oldest) in self.addresses(range).zip(pieces).zip(&reading.oldest) {
@@ -235,7 +247,13 @@ impl Verifier {
         Ok(())
     }
 
-    fn judge(&self, address: u64, bytes: &[u8], oldest: u64, newest: u64) -> Result<(), (Expected, Found)> {
+    fn judge(
+        &self,
+        address: u64,
+        bytes: &[u8],
+        oldest: u64,
+        newest: u64,
+    ) -> Result<(), (Expected, Found)> {
         let expected = match newest {
             0 => Expected::NothingOfOurs,
             _ => Expected::Generations(oldest.max(1), newest),
@@ -253,8 +271,10 @@ impl Verifier {
         if !right {
             return Err((expected, Found::Unit(is, generation)));
         }
-        let stored =
-            bytes.get(CHECKSUM).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let stored = bytes
+            .get(CHECKSUM)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u32::from_le_bytes);
         let computed = checksum(bytes);
         // A partially written unit is valid after a failed write, or during its first write.
         if computed == stored || oldest == 0 {
@@ -324,7 +344,8 @@ mod tests {
         let lost = check(&verifier, 8192, &old).unwrap_err();
         assert_eq!(
             lost,
-            "the 4 KiB at byte 12288 should hold write 2 of it, but holds write 1, an older one: a write was lost"
+            "the 4 KiB at byte 12288 should hold write 2 of it, but holds write 1, an older one: a \
+                write was lost"
         );
         let stray = check(&verifier, 8192, &new).unwrap_err();
         assert!(

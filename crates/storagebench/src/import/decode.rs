@@ -1,10 +1,12 @@
-//! Text files of other systems: UTF-8 and UTF-16 with and without a byte order mark, otherwise Windows-1252.
+//! Text files of other systems: UTF-8 and UTF-16 with and without a byte order mark, otherwise
+//! Windows-1252.
 
 /// The characters of Windows-1252 at Latin-1's control characters; the five undefined ones are
 /// U+FFFD.
 const WINDOWS: [char; 32] = [
-    '€', '\u{FFFD}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{FFFD}', 'Ž', '\u{FFFD}',
-    '\u{FFFD}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{FFFD}', 'ž', 'Ÿ',
+    '€', '\u{FFFD}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{FFFD}', 'Ž',
+    '\u{FFFD}', '\u{FFFD}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{FFFD}',
+    'ž', 'Ÿ',
 ];
 
 /// The text of a file. Carriage returns without a line feed become line feeds.

@@ -97,7 +97,14 @@ impl Import {
     }
 
     /// Adds a workload with the name `name` in `place`.
-    fn add(&mut self, place: &Place, name: &str, prose: String, source: String, load: Load) -> Taken<()> {
+    fn add(
+        &mut self,
+        place: &Place,
+        name: &str,
+        prose: String,
+        source: String,
+        load: Load,
+    ) -> Taken<()> {
         let mut plain = plain_name(name);
         let taken = |plain: &str| {
             // 'random' begins an inline profile, so it is no valid name.
@@ -107,7 +114,10 @@ impl Import {
                 || Catalog::builtin().select(plain).is_ok()
         };
         if taken(&plain) {
-            plain = (2..).map(|at| format!("{plain}-{at}")).find(|plain| !taken(plain)).unwrap_or_default();
+            plain = (2..)
+                .map(|at| format!("{plain}-{at}"))
+                .find(|plain| !taken(plain))
+                .unwrap_or_default();
         }
         let profile = Profile::new(&*plain, load).or_else(|error| refused(place, error))?;
         if plain != name {

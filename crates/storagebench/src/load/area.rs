@@ -79,7 +79,9 @@ impl Area {
     pub fn resolve(&self, whole: ByteRange, access: Access) -> Result<ByteRange> {
         let (from, to) = match *self {
             Area::Range { from, to } => (from, to),
-            Area::ByAccess if access == Access::Sequential => (Edge::Percent(0.0), Edge::Percent(10.0)),
+            Area::ByAccess if access == Access::Sequential => {
+                (Edge::Percent(0.0), Edge::Percent(10.0))
+            }
             Area::ByAccess => (Edge::Percent(10.0), Edge::Percent(35.0)),
         };
         let (start, end) = (place(from, whole.len), place(to, whole.len));
@@ -87,7 +89,8 @@ impl Area {
             return Err(Error::new(
                 ErrorKind::TooSmall,
                 format!(
-                    "the area {self} is not within the {} there are; give one that ends before that, such as 0..10%",
+                    "the area {self} is not within the {} there are; give one that ends before \
+                        that, such as 0..10%",
                     whole.len
                 ),
             ));
@@ -105,7 +108,9 @@ fn place(edge: Edge, len: ByteCount) -> u64 {
             let unit = if len.0 / 100 >= COARSE.0 { COARSE } else { FINE };
             ByteOffset((len.0 as f64 * percent / 100.0) as u64).align_down(unit).0
         }
-        Edge::Sum { bytes, percent } => place(Edge::Percent(percent), len).saturating_add(bytes).min(len.0),
+        Edge::Sum { bytes, percent } => {
+            place(Edge::Percent(percent), len).saturating_add(bytes).min(len.0)
+        }
     }
 }
 
@@ -131,7 +136,8 @@ impl FromStr for Area {
             Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "'{text}' is not an area{what}; give a range of sizes or percentages such as 0..10%, 10%..35% or 4G..8G, or all, or by-access"
+                    "'{text}' is not an area{what}; give a range of sizes or percentages such as \
+                        0..10%, 10%..35% or 4G..8G, or all, or by-access"
                 ),
             )
         };

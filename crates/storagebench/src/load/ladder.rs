@@ -25,7 +25,9 @@ impl Ladder {
         }
         for (at, rung) in rungs.iter().enumerate() {
             if !(1..=MAX_OUTSTANDING).contains(rung) {
-                return Err(wrong(format!("{rung} outstanding I/Os is not between 1 and {MAX_OUTSTANDING}")));
+                return Err(wrong(format!(
+                    "{rung} outstanding I/Os is not between 1 and {MAX_OUTSTANDING}"
+                )));
             }
             if rungs[..at].contains(rung) {
                 return Err(wrong(format!("{rung} outstanding I/Os is listed twice")));
@@ -64,9 +66,9 @@ impl FromStr for Ladder {
 
     fn from_str(text: &str) -> Result<Ladder> {
         let number = |part: &str| {
-            part.trim()
-                .parse::<u32>()
-                .map_err(|_| wrong(format!("'{part}' in '{text}' is not a number of outstanding I/Os")))
+            part.trim().parse::<u32>().map_err(|_| {
+                wrong(format!("'{part}' in '{text}' is not a number of outstanding I/Os"))
+            })
         };
         let mut rungs = Vec::new();
         for part in text.split(',') {
@@ -76,7 +78,9 @@ impl FromStr for Ladder {
             };
             let (first, last) = (number(first)?, number(last)?);
             if !first.is_power_of_two() || !last.is_power_of_two() || first > last {
-                return Err(wrong(format!("'{part}' does not lead from one power of two up to another")));
+                return Err(wrong(format!(
+                    "'{part}' does not lead from one power of two up to another"
+                )));
             }
             rungs.extend((first.trailing_zeros()..=last.trailing_zeros()).map(|power| 1 << power));
         }
@@ -87,7 +91,8 @@ impl FromStr for Ladder {
 impl fmt::Display for Ladder {
     /// The input form: `1..512`, or a list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let doubles = self.rungs[0].is_power_of_two() && self.rungs.windows(2).all(|w| w[1] == w[0] * 2);
+        let doubles =
+            self.rungs[0].is_power_of_two() && self.rungs.windows(2).all(|w| w[1] == w[0] * 2);
         if doubles && self.rungs.len() > 2 {
             return write!(f, "{}..{}", self.rungs[0], self.highest());
         }

@@ -136,7 +136,10 @@ impl Bench {
     /// As [`Bench::run`].
     pub async fn run_together(&self, env: &Env, targets: &[Target]) -> Result<Measured> {
         if targets.is_empty() {
-            return Err(Error::new(ErrorKind::BadSettings, "there is no target to measure; name one"));
+            return Err(Error::new(
+                ErrorKind::BadSettings,
+                "there is no target to measure; name one",
+            ));
         }
         for target in targets {
             self.check(env, target).await?;
@@ -144,12 +147,20 @@ impl Bench {
         let seed = self.settings.seed.unwrap_or_else(|| env.random());
         let mut seats = Vec::new();
         for target in targets {
-            let members = (0..self.settings.workers).map(|_| target.attach(env)).collect::<Result<_>>()?;
+            let members =
+                (0..self.settings.workers).map(|_| target.attach(env)).collect::<Result<_>>()?;
             seats.push(MeasuredTarget { target, members, verifier: self.verifier(target, seed)? });
         }
         let names: Vec<&str> = targets.iter().map(Target::name).collect();
-        let mut run =
-            Run { bench: self, env, name: names.join(" + "), seats, seed, point: 0, rows: Vec::new() };
+        let mut run = Run {
+            bench: self,
+            env,
+            name: names.join(" + "),
+            seats,
+            seed,
+            point: 0,
+            rows: Vec::new(),
+        };
         let mut ending = run.measure_all().await?;
         let mut verified = None;
         if self.settings.verify {
@@ -157,8 +168,9 @@ impl Bench {
             for seat in &run.seats {
                 let Some(verifier) = &seat.verifier else { continue };
                 if ending == Ending::Complete {
-                    ending =
-                        sum.read_back(seat.target.name(), &seat.members[0], verifier, &self.cancel).await;
+                    ending = sum
+                        .read_back(seat.target.name(), &seat.members[0], verifier, &self.cancel)
+                        .await;
                 }
                 sum.checked_bytes += verifier.checked_bytes();
             }
@@ -228,7 +240,11 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    fn ways(&self, pattern: impl Fn(&Target) -> Result<Pattern>, workers: u32) -> Result<Vec<TargetPattern>> {
+    fn ways(
+        &self,
+        pattern: impl Fn(&Target) -> Result<Pattern>,
+        workers: u32,
+    ) -> Result<Vec<TargetPattern>> {
         let way = |seat: &MeasuredTarget<'_>| {
             let pattern = Rc::new(pattern(seat.target)?);
             let walk = |worker| Rc::new(Walk::new(&pattern, self.seed, worker, workers));
@@ -247,7 +263,8 @@ impl Run<'_> {
         for seat in &self.seats {
             bytes += settings.preconditioning(seat.target)?.1;
         }
-        let ways = self.ways(|target| settings.preconditioning(target).map(|(pattern, _)| pattern), 1)?;
+        let ways =
+            self.ways(|target| settings.preconditioning(target).map(|(pattern, _)| pattern), 1)?;
         let profile = precondition::profile();
         let (point, watched, began) = self
             .drive(&profile, &ways, precondition::OUTSTANDING, Duration::ZERO, Until::Moved(bytes))
@@ -269,7 +286,10 @@ impl Run<'_> {
         let (ramp, until) = (settings.ramp_of(profile), Until::of(settings, profile));
         let (point, watched, began) = self.drive(profile, ways, outstanding, ramp, until).await?;
         let reading = point.meter.finish();
-        let around = watched.around.clone().unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
+        let around = watched
+            .around
+            .clone()
+            .unwrap_or_else(|| Surrounded { seconds: 0.0, looks: Vec::new() });
         let targets = self.seats.len() as u32;
         let about = About {
             target: &self.name,
@@ -277,7 +297,9 @@ impl Run<'_> {
             outstanding: outstanding * targets,
             workers: settings.workers.min(outstanding) * targets,
             cpu_percent: around.process_percent(),
-            steady_state: watched.steady_state.or_else(|| steadiness(&reading.slices, reading.slice_ns)),
+            steady_state: watched
+                .steady_state
+                .or_else(|| steadiness(&reading.slices, reading.slice_ns)),
         };
         if let Some(mut row) = Row::of(&about, &point, &reading) {
             row.notes = notes::judge(&row, &around, &self.expected(profile));
@@ -300,7 +322,9 @@ impl Run<'_> {
         };
         Expected {
             rotating: self.seats.iter().all(rotating),
-            confidence_percent: settings.confidence_of(profile).filter(|_| settings.steady_state.is_none()),
+            confidence_percent: settings
+                .confidence_of(profile)
+                .filter(|_| settings.steady_state.is_none()),
             max_rounds: settings.steady_state.map(|rule| rule.max_rounds),
         }
     }
@@ -338,7 +362,12 @@ impl Run<'_> {
     }
 
     /// The end of a point; `whereabouts` describes its progress.
-    fn ending(&self, point: &Point, watched: &Watched, whereabouts: impl Fn(u64) -> String) -> Ending {
+    fn ending(
+        &self,
+        point: &Point,
+        watched: &Watched,
+        whereabouts: impl Fn(u64) -> String,
+    ) -> Ending {
         match (point.end(), watched.cancelled) {
             (Some(failure), _) => Ending::Failed(format!(
                 "the measurement of '{}' ended {}: {failure}",
@@ -395,7 +424,8 @@ fn no_memory(profile: &Profile, outstanding: u32) -> Error {
     Error::new(
         ErrorKind::OutOfMemory,
         format!(
-            "no memory is left for {outstanding} outstanding I/Os of {}; allow more memory or fewer outstanding I/Os",
+            "no memory is left for {outstanding} outstanding I/Os of {}; allow more memory or \
+                fewer outstanding I/Os",
             profile.largest_block()
         ),
     )

@@ -58,7 +58,8 @@ pub async fn content(env: &Env, target: &Target, labels: &[Label]) -> Result<Opt
     let len = INSPECTED.min(info.size).align_down(sector);
     let tail = ByteOffset(info.size.0 - len.0).align_down(sector);
     let first = read(target, &member, ByteOffset::ZERO, len).await?;
-    let last = read(target, &member, tail, ByteCount(info.size.0 - tail.0).align_down(sector)).await?;
+    let last =
+        read(target, &member, tail, ByteCount(info.size.0 - tail.0).align_down(sector)).await?;
     let findings = inspect(&Ends::new(info.size, &first, &last), labels);
     if !findings.is_empty() {
         return Ok(Some(Content::Found(findings)));
@@ -77,7 +78,8 @@ pub async fn content(env: &Env, target: &Target, labels: &[Label]) -> Result<Opt
 
 /// Evenly spaced offsets on a target.
 fn evenly_spread(size: ByteCount) -> Vec<ByteOffset> {
-    let at = |part: u64| ByteOffset((u128::from(size.0) * u128::from(part) / u128::from(PROBES)) as u64);
+    let at =
+        |part: u64| ByteOffset((u128::from(size.0) * u128::from(part) / u128::from(PROBES)) as u64);
     (1..PROBES).map(at).collect()
 }
 
@@ -106,7 +108,11 @@ async fn starts_of_data(member: &Member, size: ByteCount) -> Vec<ByteOffset> {
 }
 
 /// Whether one of these offsets has data that StorageBench did not write.
-async fn holds_foreign_blocks(target: &Target, member: &Member, places: Vec<ByteOffset>) -> Result<bool> {
+async fn holds_foreign_blocks(
+    target: &Target,
+    member: &Member,
+    places: Vec<ByteOffset>,
+) -> Result<bool> {
     let (size, len) = (target.info().size, PROBE.max(target.info().logical_sector.bytes()));
     let mut before = None;
     for place in places {
@@ -125,10 +131,17 @@ async fn holds_foreign_blocks(target: &Target, member: &Member, places: Vec<Byte
 
 /// Whether these bytes begin with a block of StorageBench.
 fn is_our_own(bytes: &[u8]) -> bool {
-    bytes.chunks(512).any(|sector| sector.starts_with(&payload::MARK) || sector.starts_with(&verify::MARK))
+    bytes
+        .chunks(512)
+        .any(|sector| sector.starts_with(&payload::MARK) || sector.starts_with(&verify::MARK))
 }
 
-async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCount) -> Result<Vec<u8>> {
+async fn read(
+    target: &Target,
+    member: &Member,
+    start: ByteOffset,
+    len: ByteCount,
+) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len.as_usize());
     while (bytes.len() as u64) < len.0 {
         let done = ByteCount(bytes.len() as u64);
@@ -160,7 +173,12 @@ async fn read(target: &Target, member: &Member, start: ByteOffset, len: ByteCoun
 }
 
 /// Refuses writes to a target with data, unless `destroy_data` is set.
-pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, labels: &[Label]) -> Result<()> {
+pub(crate) async fn check(
+    env: &Env,
+    target: &Target,
+    settings: &Settings,
+    labels: &[Label],
+) -> Result<()> {
     if settings.destroy_data || !settings.writes() {
         return Ok(());
     }
@@ -176,7 +194,8 @@ pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, label
         }
         Some(Content::Unknown) => match target.info().kind {
             DriveKind::File => {
-                "data that is not from an earlier run (a new file of zeroes would be fine)".to_owned()
+                "data that is not from an earlier run (a new file of zeroes would be fine)"
+                    .to_owned()
             }
             _ => "data that is not from an earlier run".to_owned(),
         },
@@ -184,7 +203,8 @@ pub(crate) async fn check(env: &Env, target: &Target, settings: &Settings, label
     Err(Error::new(
         ErrorKind::HoldsData,
         format!(
-            "'{}' holds {what}, and {who} would overwrite it; choose another target or profiles that only read, or use --destroy-data if its data may be lost",
+            "'{}' holds {what}, and {who} would overwrite it; choose another target or profiles \
+                that only read, or use --destroy-data if its data may be lost",
             target.name()
         ),
     ))

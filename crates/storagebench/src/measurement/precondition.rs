@@ -63,7 +63,8 @@ impl FromStr for Precondition {
                 Error::new(
                     ErrorKind::BadSettings,
                     format!(
-                        "'{size}' is not a preconditioning; expected none, snia (twice the measured area) or how much to write, such as 10G"
+                        "'{size}' is not a preconditioning; expected none, snia (twice the \
+                            measured area) or how much to write, such as 10G"
                     ),
                 )
             }),
@@ -87,12 +88,16 @@ mod tests {
             assert_eq!(read.to_string().replace(" GiB", "G"), text);
         }
         let error = "some".parse::<Precondition>().unwrap_err();
-        assert!(error.to_string().starts_with("'some' is not a preconditioning; expected none, snia"));
+        assert!(
+            error.to_string().starts_with("'some' is not a preconditioning; expected none, snia")
+        );
     }
 
     #[test]
     fn its_load_writes_all_of_the_area_in_turn() {
         let profile = profile();
-        assert!(profile.writes() && !profile.reads() && profile.block() == Some(ByteCount(128 << 10)));
+        assert!(
+            profile.writes() && !profile.reads() && profile.block() == Some(ByteCount(128 << 10))
+        );
     }
 }

@@ -70,7 +70,10 @@ impl Verified {
                     ));
                     break;
                 }
-                under_way.push_back((*range, member.read(range.start, smallvec![Buf::unpooled(range.len)])));
+                under_way.push_back((
+                    *range,
+                    member.read(range.start, smallvec![Buf::unpooled(range.len)]),
+                ));
             }
             // Every operation is awaited, even after a failure.
             let Some((range, io)) = under_way.pop_front() else { return ending };

@@ -26,7 +26,8 @@ impl Durations {
     /// The mean, including the step in progress if that takes longer than the previous ones.
     fn mean_with(self, under_way: Duration, least: Duration) -> Duration {
         let mean = self.took.checked_div(self.count).unwrap_or(under_way);
-        let with = (self.took.saturating_add(under_way)).checked_div(self.count + 1).unwrap_or(mean);
+        let with =
+            (self.took.saturating_add(under_way)).checked_div(self.count + 1).unwrap_or(mean);
         if under_way > mean { with.max(least) } else { mean.max(least) }
     }
 }

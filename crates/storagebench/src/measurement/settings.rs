@@ -66,7 +66,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The standard profiles from 1 to 512 outstanding I/Os, 30 s each after a ramp of 5 s, by one worker.
+    /// The standard profiles from 1 to 512 outstanding I/Os, 30 s each after a ramp of 5 s, by one
+    /// worker.
     fn default() -> Settings {
         Settings {
             profiles: Profile::standard(),
@@ -161,7 +162,10 @@ impl Settings {
         let whole = ByteRange::new(ByteOffset::ZERO, info.size);
         area.resolve(whole, profile.access())
             .and_then(|area| Pattern::new(profile, area, info.logical_sector.bytes()))
-            .map_err(|error| Error { context: format!("'{}': {}", target.name(), error.context), ..error })
+            .map_err(|error| Error {
+                context: format!("'{}': {}", target.name(), error.context),
+                ..error
+            })
     }
 
     /// Checks everything on `target` except for its data (see [`crate::measurement::guard`]).
@@ -191,9 +195,12 @@ impl Settings {
 
     fn check_method(&self) -> Result<()> {
         let wrong = |sentence: String| Err(Error::new(ErrorKind::BadSettings, sentence));
-        if let Some(percent) = self.confidence_percent.filter(|percent| !(0.01..=100.0).contains(percent)) {
+        if let Some(percent) =
+            self.confidence_percent.filter(|percent| !(0.01..=100.0).contains(percent))
+        {
             return wrong(format!(
-                "a confidence of {percent} % cannot be reached; give a half width between 0.01 % and 100 %, such as 2 %"
+                "a confidence of {percent} % cannot be reached; give a half width between 0.01 % \
+                    and 100 %, such as 2 %"
             ));
         }
         let longest = self.profiles.iter().map(|profile| self.runtime_of(profile)).max();
@@ -208,7 +215,9 @@ impl Settings {
             ));
         }
         if let Some(rule) = self.steady_state
-            && (rule.round.is_zero() || rule.window_rounds < 2 || rule.max_rounds < rule.window_rounds)
+            && (rule.round.is_zero()
+                || rule.window_rounds < 2
+                || rule.max_rounds < rule.window_rounds)
         {
             return wrong(format!(
                 "a steady state over {} of at most {} rounds of {} s is impossible; give rounds \
@@ -219,7 +228,9 @@ impl Settings {
             ));
         }
         if self.precondition == Precondition::Written(ByteCount::ZERO) {
-            return wrong("preconditioning by 0 bytes writes nothing; give a size, snia or none".to_owned());
+            return wrong(
+                "preconditioning by 0 bytes writes nothing; give a size, snia or none".to_owned(),
+            );
         }
         Ok(())
     }
@@ -231,7 +242,8 @@ impl Settings {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
                 format!(
-                    "'{name}' is read-only, and the profile '{profile}' writes; choose profiles that only read, such as streaming"
+                    "'{name}' is read-only, and the profile '{profile}' writes; choose profiles \
+                        that only read, such as streaming"
                 ),
             ));
         }
@@ -240,7 +252,8 @@ impl Settings {
             return Err(Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "{} workers cannot share the {few} streams of the profile '{profile}'; give at most as many workers as streams",
+                    "{} workers cannot share the {few} streams of the profile '{profile}'; give at \
+                        most as many workers as streams",
                     self.workers
                 ),
             ));
@@ -269,7 +282,9 @@ impl Settings {
                 return Err(Error::new(
                     ErrorKind::OutOfMemory,
                     format!(
-                        "the profile '{profile}' with {outstanding} outstanding I/Os needs {need} of buffers, and {free} is free; allow more memory or fewer outstanding I/Os"
+                        "the profile '{profile}' with {outstanding} outstanding I/Os needs {need} \
+                            of buffers, and {free} is free; allow more memory or fewer outstanding \
+                            I/Os"
                     ),
                 ));
             }

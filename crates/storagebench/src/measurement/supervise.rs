@@ -197,10 +197,14 @@ impl Supervisor<'_> {
             Until::Sure { longest, confidence_percent: Some(confidence), .. } => {
                 let (start_ns, end_ns) = (meter.window_start_ns(), meter.window_end_ns());
                 let last_ns = start_ns.saturating_add(ns(longest));
-                if now.ns + meter.slice_ns() >= end_ns && now.ns < end_ns && course.settled_end_ns != end_ns {
+                if now.ns + meter.slice_ns() >= end_ns
+                    && now.ns < end_ns
+                    && course.settled_end_ns != end_ns
+                {
                     course.settled_end_ns = end_ns;
                     let slice_ns = meter.slice_ns();
-                    let sure = meter.with_slices(now.ns, |slices| is_sure(slices, slice_ns, confidence));
+                    let sure =
+                        meter.with_slices(now.ns, |slices| is_sure(slices, slice_ns, confidence));
                     if !sure && end_ns < last_ns {
                         let more_ns = BATCHES as u64 * meter.slice_ns();
                         meter.extend(end_ns.saturating_add(more_ns).min(last_ns));
@@ -313,7 +317,9 @@ fn is_sure(slices: &[Slice], slice_ns: u64, confidence_percent: f64) -> bool {
     let batches = Batches::of_slices(slices, slice_ns);
     let known = [batches.iops(), batches.latency_ns()];
     slices.iter().all(|slice| slice.ios() == 0)
-        || known.iter().all(|estimate| estimate.is_some_and(|e| e.half_width_percent() <= confidence_percent))
+        || known
+            .iter()
+            .all(|estimate| estimate.is_some_and(|e| e.half_width_percent() <= confidence_percent))
 }
 
 /// The steadiness of a run without rounds: over its fifths.

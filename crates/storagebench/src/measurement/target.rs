@@ -28,12 +28,20 @@ impl Target {
     /// A target to which every worker attaches separately. `name` is the user's name for it, also
     /// in results.
     pub fn new(name: impl Into<String>, source: Arc<dyn DriveSource>) -> Target {
-        Target { name: name.into(), way: Attachment::Source(source), time_limit: DEFAULT_TIME_LIMIT }
+        Target {
+            name: name.into(),
+            way: Attachment::Source(source),
+            time_limit: DEFAULT_TIME_LIMIT,
+        }
     }
 
     /// An attached target that all workers share.
     pub fn attached(name: impl Into<String>, drive: Rc<dyn Drive>) -> Target {
-        Target { name: name.into(), way: Attachment::Attached(drive), time_limit: DEFAULT_TIME_LIMIT }
+        Target {
+            name: name.into(),
+            way: Attachment::Attached(drive),
+            time_limit: DEFAULT_TIME_LIMIT,
+        }
     }
 
     /// Sets the time limit of requests: a target that exceeds it is gone.

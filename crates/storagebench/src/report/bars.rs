@@ -31,8 +31,10 @@ pub(super) struct Group {
 
 /// Horizontal bars in groups; `unit` is the values' unit.
 pub(super) fn bars(id: &str, title: &str, unit: &str, groups: &[Group]) -> String {
-    let height: f64 =
-        groups.iter().map(|group| TITLE + group.bars.len() as f64 * (BAR + GAP) + AFTER).sum::<f64>();
+    let height: f64 = groups
+        .iter()
+        .map(|group| TITLE + group.bars.len() as f64 * (BAR + GAP) + AFTER)
+        .sum::<f64>();
     let words: Vec<String> = groups
         .iter()
         .flat_map(|group| group.bars.iter().map(move |bar| (group, bar)))
@@ -40,8 +42,9 @@ pub(super) fn bars(id: &str, title: &str, unit: &str, groups: &[Group]) -> Strin
         .collect();
     let mut svg = Svg::new(id, WIDTH, height.max(TITLE), title, &words.join("; "));
     let all = || groups.iter().flat_map(|group| &group.bars);
-    let highest =
-        all().fold(0.0, |high: f64, bar| high.max(bar.value).max(bar.interval.map_or(0.0, |ends| ends[1])));
+    let highest = all().fold(0.0, |high: f64, bar| {
+        high.max(bar.value).max(bar.interval.map_or(0.0, |ends| ends[1]))
+    });
     let axis = Linear { top: if highest > 0.0 { highest } else { 1.0 }, ticks: Vec::new() };
     let mut y = 0.0;
     for group in groups {
@@ -83,10 +86,16 @@ mod tests {
         let bar = |value, interval| Bar { value, interval, series: 0, name: String::new() };
         let groups = [
             Group { name: "a".to_owned(), bars: vec![bar(100.0, None)] },
-            Group { name: "b".to_owned(), bars: vec![bar(25.0, Some([20.0, 30.0])), bar(0.0, None)] },
+            Group {
+                name: "b".to_owned(),
+                bars: vec![bar(25.0, Some([20.0, 30.0])), bar(0.0, None)],
+            },
         ];
         let figure = bars("b", "t", "IO/s", &groups);
-        assert!(figure.contains("width=\"270.0\"") && figure.contains("width=\"67.5\""), "{figure}");
+        assert!(
+            figure.contains("width=\"270.0\"") && figure.contains("width=\"67.5\""),
+            "{figure}"
+        );
         assert_eq!(figure.matches("class=\"error\"").count(), 3);
         assert!(figure.contains("a: 100 IO/s; b: 25.0 IO/s; b: 0 IO/s"));
         assert!(!bars("b", "t", "IO/s", &[]).contains("NaN"));

@@ -49,7 +49,8 @@ pub(super) fn distribution(id: &str, profile: &str, curves: &[DetailedRow<'_>]) 
     let title = format!("{profile}: latencies by percentile");
     let mut frame = Frame::new(id, &title, &words.join(". "), "percent of requests");
     // Up to the percentile with ten requests beyond it, but at least two nines.
-    let most = drawn.iter().filter_map(|(_, cumulative)| cumulative.last()).map(|(_, count)| *count).max();
+    let most =
+        drawn.iter().filter_map(|(_, cumulative)| cumulative.last()).map(|(_, count)| *count).max();
     let Some(most) = most else { return frame.empty("no histogram was stored") };
     let nines = (most as f64 / 10.0).log10().floor().clamp(2.0, 5.0);
     let axis = percentile_axes(&mut frame, &drawn, nines);
@@ -80,7 +81,10 @@ fn percentile_axes(frame: &mut Frame, drawn: &[Drawn<'_>], nines: f64) -> Log {
         .map(|(_, cumulative)| quantile(cumulative, 1.0 - 10_f64.powf(-nines)))
         .fold(0.0, f64::max);
     // The shortest latencies would stretch the axis without a benefit.
-    let low = drawn.iter().map(|(_, cumulative)| quantile(cumulative, 0.01)).fold(f64::INFINITY, f64::min);
+    let low = drawn
+        .iter()
+        .map(|(_, cumulative)| quantile(cumulative, 0.01))
+        .fold(f64::INFINITY, f64::min);
     let axis = Log::holding(low, high);
     for tick in &axis.ticks {
         frame.grid(axis.share(*tick), &duration_tick(*tick));
@@ -147,7 +151,8 @@ fn over_time(id: &str, title: &str, words: &str, courses: &[Vec<(f64, f64)>]) ->
 
 /// Requests per second over time, by slice.
 pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]) -> String {
-    let courses: Vec<Vec<(f64, f64)>> = curves.iter().map(|curve| course(curve.row, rate)).collect();
+    let courses: Vec<Vec<(f64, f64)>> =
+        curves.iter().map(|curve| course(curve.row, rate)).collect();
     let ends = |curve: &DetailedRow<'_>, course: &Vec<(f64, f64)>| {
         let low = course.iter().fold(f64::INFINITY, |low, (_, value)| low.min(*value));
         let high = course.iter().fold(0.0_f64, |high, (_, value)| high.max(*value));
@@ -171,8 +176,10 @@ pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]
     }
     frame.left_unit("IO/s");
     for (curve, course) in curves.iter().zip(&courses) {
-        let points: Vec<(f64, f64)> =
-            course.iter().map(|(s, value)| (Frame::x(s / end), Frame::y(axis.share(*value)))).collect();
+        let points: Vec<(f64, f64)> = course
+            .iter()
+            .map(|(s, value)| (Frame::x(s / end), Frame::y(axis.share(*value))))
+            .collect();
         frame.svg.polyline(&format!("line thin s{}", curve.series), &points);
     }
     frame.svg.finish()
@@ -180,12 +187,16 @@ pub(super) fn rate_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]
 
 /// The 99th percentile of each slice over time.
 pub(super) fn tail_over_time(id: &str, profile: &str, curves: &[DetailedRow<'_>]) -> String {
-    let courses: Vec<Vec<(f64, f64)>> = curves.iter().map(|curve| course(curve.row, tail)).collect();
+    let courses: Vec<Vec<(f64, f64)>> =
+        curves.iter().map(|curve| course(curve.row, tail)).collect();
     let title = format!("{profile}: 99th percentile of the latency over time");
     let low = courses.iter().flatten().fold(f64::INFINITY, |low, (_, us)| low.min(*us));
     let high = courses.iter().flatten().fold(0.0_f64, |high, (_, us)| high.max(*us));
-    let words =
-        if high > 0.0 { format!("between {} and {}", duration(low), duration(high)) } else { String::new() };
+    let words = if high > 0.0 {
+        format!("between {} and {}", duration(low), duration(high))
+    } else {
+        String::new()
+    };
     let (mut frame, end) = over_time(id, &title, &words, &courses);
     if high == 0.0 {
         return frame.empty("no time series was stored");
@@ -222,7 +233,10 @@ mod tests {
         let row = sample::detailed("database", 8);
         let curves = [DetailedRow { row: &row, series: 0, name: None }];
         let figure = distribution("d", "database", &curves);
-        assert!(figure.contains("8 outstanding: 50 %: ") && figure.contains("99.9</text>"), "{figure}");
+        assert!(
+            figure.contains("8 outstanding: 50 %: ") && figure.contains("99.9</text>"),
+            "{figure}"
+        );
         assert_eq!(figure.matches("<polyline").count(), 1);
         assert!(rate_over_time("r", "database", &curves).contains("<desc id=\"r-d\">between "));
         assert!(tail_over_time("t", "database", &curves).matches("<polyline").count() == 1);
@@ -234,7 +248,9 @@ mod tests {
             tail_over_time("t", "database", &curves),
         ] {
             assert!(
-                figure.contains(" was stored</text>") && !figure.contains("NaN") && !figure.contains("inf")
+                figure.contains(" was stored</text>")
+                    && !figure.contains("NaN")
+                    && !figure.contains("inf")
             );
         }
     }

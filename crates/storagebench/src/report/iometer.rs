@@ -8,7 +8,19 @@ use crate::results::{Results, quoted};
 use crate::row::{Row, Split};
 
 /// The columns before the latency bins.
-const COLUMNS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,Write IOps,MiBps (Binary),Read MiBps (Binary),Write MiBps (Binary),MBps (Decimal),Read MBps (Decimal),Write MBps (Decimal),Transactions per Second,Connections per Second,Average Response Time,Average Read Response Time,Average Write Response Time,Average Transaction Time,Average Connection Time,Maximum Response Time,Maximum Read Response Time,Maximum Write Response Time,Maximum Transaction Time,Maximum Connection Time,Errors,Read Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write I/Os,Connections,Transactions per Connection,Total Raw Read Response Time,Total Raw Write Response Time,Total Raw Transaction Time,Total Raw Connection Time,Maximum Raw Read Response Time,Maximum Raw Write Response Time,Maximum Raw Transaction Time,Maximum Raw Connection Time,Total Raw Run Time,Starting Sector,Maximum Size,Queue Depth,% CPU Utilization,% User Time,% Privileged Time,% DPC Time,% Interrupt Time,Processor Speed,Interrupts per Second,CPU Effectiveness,Packets/Second,Packet Errors,Segments Retransmitted/Second";
+const COLUMNS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# \
+    Disks,IOps,Read IOps,Write IOps,MiBps (Binary),Read MiBps (Binary),Write MiBps (Binary),MBps \
+    (Decimal),Read MBps (Decimal),Write MBps (Decimal),Transactions per Second,Connections per \
+    Second,Average Response Time,Average Read Response Time,Average Write Response Time,Average \
+    Transaction Time,Average Connection Time,Maximum Response Time,Maximum Read Response \
+    Time,Maximum Write Response Time,Maximum Transaction Time,Maximum Connection Time,Errors,Read \
+    Errors,Write Errors,Bytes Read,Bytes Written,Read I/Os,Write I/Os,Connections,Transactions per \
+    Connection,Total Raw Read Response Time,Total Raw Write Response Time,Total Raw Transaction \
+    Time,Total Raw Connection Time,Maximum Raw Read Response Time,Maximum Raw Write Response \
+    Time,Maximum Raw Transaction Time,Maximum Raw Connection Time,Total Raw Run Time,Starting \
+    Sector,Maximum Size,Queue Depth,% CPU Utilization,% User Time,% Privileged Time,% DPC Time,% \
+    Interrupt Time,Processor Speed,Interrupts per Second,CPU Effectiveness,Packets/Second,Packet \
+    Errors,Segments Retransmitted/Second";
 
 /// The upper ends of the latency bins in microseconds; the last bin is open.
 const BINS: [(&str, f64); 20] = [
@@ -71,7 +83,9 @@ fn access_specification(row: &Row) -> Vec<String> {
         format!("{bytes},{},{},{random},0,1,0,0", (share * 100.0).round(), row.read_percent)
     };
     match (&row.blocks, row.block_bytes) {
-        (Some(blocks), _) => lines.extend(blocks.iter().map(|block| spec(block.bytes, block.share))),
+        (Some(blocks), _) => {
+            lines.extend(blocks.iter().map(|block| spec(block.bytes, block.share)))
+        }
         (None, Some(bytes)) => lines.push(spec(bytes, 1.0)),
         (None, None) => {}
     }
@@ -108,13 +122,20 @@ fn line(kind: &str, row: &Row, results: &Results) -> String {
     fields.extend(each(&|split| format!("{:.6}", ms(split, |latency| latency.max))));
     fields.extend(nothing(2));
     fields.extend(each(&|split| split.errors.to_string()));
-    fields.extend([bytes(&row.read), bytes(&row.write), row.read.ios.to_string(), row.write.ios.to_string()]);
+    fields.extend([
+        bytes(&row.read),
+        bytes(&row.write),
+        row.read.ios.to_string(),
+        row.write.ios.to_string(),
+    ]);
     // Connections, raw ticks.
     fields.extend(nothing(11));
     // Starting sector and size: the area is a text here.
     fields.extend(nothing(2));
     fields.push(row.outstanding.to_string());
-    fields.push(machine_share(row, results).map_or_else(String::new, |percent| format!("{percent:.3}")));
+    fields.push(
+        machine_share(row, results).map_or_else(String::new, |percent| format!("{percent:.3}")),
+    );
     // The parts of CPU time, speed, interrupts, network.
     fields.extend(nothing(10));
     fields.extend(bins(row));
@@ -123,17 +144,23 @@ fn line(kind: &str, row: &Row, results: &Results) -> String {
 
 /// The CPU share, 100 = all cores.
 fn machine_share(row: &Row, results: &Results) -> Option<f64> {
-    let cores = results.environment.0.iter().find(|(name, _)| name == "cores")?.1.parse::<f64>().ok()?;
+    let cores =
+        results.environment.0.iter().find(|(name, _)| name == "cores")?.1.parse::<f64>().ok()?;
     (cores >= 1.0).then_some(row.cpu_percent? / cores)
 }
 
 /// The number of requests in each bin; empty without a histogram.
 fn bins(row: &Row) -> Vec<String> {
-    let Some(cumulative) = row.detail.as_ref().and_then(|detail| detail.cumulative_us().ok()) else {
+    let Some(cumulative) = row.detail.as_ref().and_then(|detail| detail.cumulative_us().ok())
+    else {
         return vec![String::new(); BINS.len() + 1];
     };
     let at_most = |us: f64| {
-        cumulative.iter().take_while(|(value, _)| *value <= us).last().map_or(0, |(_, count)| *count)
+        cumulative
+            .iter()
+            .take_while(|(value, _)| *value <= us)
+            .last()
+            .map_or(0, |(_, count)| *count)
     };
     let mut below = 0;
     let mut counts: Vec<String> = BINS
@@ -163,8 +190,10 @@ mod tests {
         let header = lines.iter().find(|line| line.starts_with("'Target Type,")).unwrap();
         let columns = header.split(',').count();
         assert_eq!(columns, 59 + 21);
-        let rows: Vec<&&str> =
-            lines.iter().filter(|line| line.starts_with("ALL,") || line.starts_with("DISK,")).collect();
+        let rows: Vec<&&str> = lines
+            .iter()
+            .filter(|line| line.starts_with("ALL,") || line.starts_with("DISK,"))
+            .collect();
         assert_eq!(rows.len(), 2 * results.rows.len());
         for row in rows.iter().filter(|row| !row.contains('"')) {
             assert_eq!(row.split(',').count(), columns, "{row}");
@@ -175,6 +204,9 @@ mod tests {
         assert_eq!(second[at("Average Response Time")], "0.400250");
         assert!(rows[1].starts_with("DISK,\"a,b\",database,"));
         assert_eq!(lines.iter().filter(|line| **line == "'Results").count(), 2);
-        assert!(lines.contains(&"8192,100,67,100,0,1,0,0") && lines.contains(&"65536,100,100,0,0,1,0,0"));
+        assert!(
+            lines.contains(&"8192,100,67,100,0,1,0,0")
+                && lines.contains(&"65536,100,100,0,0,1,0,0")
+        );
     }
 }

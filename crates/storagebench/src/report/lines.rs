@@ -35,8 +35,8 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
     let title = format!("{profile}: throughput over outstanding I/Os");
     let (mut frame, rungs) = frame(id, &title, &description, curves);
     let rows = || curves.iter().flat_map(|curve| curve.rows.iter().copied());
-    let highest =
-        rows().fold(0.0_f64, |high, row| high.max(row.ci95.map_or(0.0, |ci| ci.iops[1])).max(row.iops));
+    let highest = rows()
+        .fold(0.0_f64, |high, row| high.max(row.ci95.map_or(0.0, |ci| ci.iops[1])).max(row.iops));
     if highest == 0.0 {
         return frame.empty("nothing completed");
     }
@@ -46,24 +46,37 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
         frame.grid(axis.share(*tick), &short(*tick));
     }
     frame.left_unit("IO/s");
-    if let Some(mib_per_io) = rows().find(|row| row.iops > 0.0).map(|row| row.throughput_mib_s / row.iops) {
+    if let Some(mib_per_io) =
+        rows().find(|row| row.iops > 0.0).map(|row| row.throughput_mib_s / row.iops)
+    {
         for tick in Linear::holding(axis.top * mib_per_io).ticks {
             let share = tick / (axis.top * mib_per_io);
             if share <= 1.001 {
                 frame.svg.line("axis", (RIGHT, Frame::y(share)), (RIGHT + 4.0, Frame::y(share)));
-                frame.svg.text("tick", (RIGHT + 7.0, Frame::y(share) + 4.0), Anchor::Start, &short(tick));
+                frame.svg.text(
+                    "tick",
+                    (RIGHT + 7.0, Frame::y(share) + 4.0),
+                    Anchor::Start,
+                    &short(tick),
+                );
             }
         }
         frame.svg.text("unit", (RIGHT + 7.0, TOP - 16.0), Anchor::Start, "MiB/s");
     }
     for curve in curves {
         let series = curve.series;
-        let place = |row: &Row| (Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(row.iops)));
+        let place =
+            |row: &Row| (Frame::x(rungs.share(row.outstanding)), Frame::y(axis.share(row.iops)));
         let points: Vec<_> = curve.rows.iter().map(|row| place(row)).collect();
         frame.svg.polyline(&format!("line s{series}"), &points);
         for (row, at) in curve.rows.iter().zip(&points) {
             if let Some(interval) = row.ci95 {
-                whisker(&mut frame.svg, series, at.0, interval.iops.map(|iops| Frame::y(axis.share(iops))));
+                whisker(
+                    &mut frame.svg,
+                    series,
+                    at.0,
+                    interval.iops.map(|iops| Frame::y(axis.share(iops))),
+                );
             }
             let tip = format!(
                 "{}{} outstanding: {} IO/s, {} MiB/s{}",
@@ -83,7 +96,9 @@ pub(super) fn throughput(id: &str, profile: &str, curves: &[Curve<'_>]) -> Strin
 /// Labels the highest value.
 fn peak(frame: &mut Frame, rungs: &Rungs, curves: &[Curve<'_>], axis: &Linear) {
     let rows = curves.iter().flat_map(|curve| curve.rows.iter().copied());
-    let Some(best) = rows.reduce(|best, row| if row.iops > best.iops { row } else { best }) else { return };
+    let Some(best) = rows.reduce(|best, row| if row.iops > best.iops { row } else { best }) else {
+        return;
+    };
     let (x, y) = (Frame::x(rungs.share(best.outstanding)), Frame::y(axis.share(best.iops)));
     // The label stays within the frame.
     let (x, anchor) = match x {
@@ -102,7 +117,8 @@ pub(super) fn latency(id: &str, profile: &str, curves: &[Curve<'_>]) -> String {
     });
     let title = format!("{profile}: latency over outstanding I/Os");
     let (mut frame, rungs) = frame(id, &title, &description, curves);
-    let latencies = || curves.iter().flat_map(|curve| curve.rows.iter().filter_map(|row| row.latency_us));
+    let latencies =
+        || curves.iter().flat_map(|curve| curve.rows.iter().filter_map(|row| row.latency_us));
     let both = || latencies().flat_map(|latency| [Some(latency.mean), latency.p99]).flatten();
     let low = both().fold(f64::INFINITY, f64::min);
     let high = both().fold(0.0, f64::max);
@@ -191,8 +207,10 @@ fn interval_tip(row: &Row) -> String {
 /// The values as text.
 fn describe(curves: &[Curve<'_>], value: impl Fn(&Row) -> Option<String>) -> String {
     let curve = |curve: &Curve<'_>| {
-        let values =
-            curve.rows.iter().filter_map(|row| Some(format!("{}: {}", row.outstanding, value(row)?)));
+        let values = curve
+            .rows
+            .iter()
+            .filter_map(|row| Some(format!("{}: {}", row.outstanding, value(row)?)));
         format!("{}{}", prefix(curve), values.collect::<Vec<_>>().join("; "))
     };
     curves.iter().map(curve).collect::<Vec<_>>().join(". ")
@@ -225,9 +243,14 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        for (value, text) in
-            [(0.0, "0"), (2.5, "2.5"), (500.0, "500"), (7500.0, "7500"), (20_000.0, "20k"), (1.5e6, "1.5M")]
-        {
+        for (value, text) in [
+            (0.0, "0"),
+            (2.5, "2.5"),
+            (500.0, "500"),
+            (7500.0, "7500"),
+            (20_000.0, "20k"),
+            (1.5e6, "1.5M"),
+        ] {
             assert_eq!(short(value), text);
         }
         assert_eq!(
@@ -243,7 +266,10 @@ mod tests {
         let curves = [Curve { rows, series: 0, name: None }];
         let figure = throughput("f", "database", &curves);
         assert_eq!(figure.matches("class=\"mark s0\"").count(), 3);
-        assert!(figure.contains("<desc id=\"f-d\">1: 5000 IO/s; 8: 20\u{202F}000 IO/s; 16:"), "{figure}");
+        assert!(
+            figure.contains("<desc id=\"f-d\">1: 5000 IO/s; 8: 20\u{202F}000 IO/s; 16:"),
+            "{figure}"
+        );
         assert!(figure.contains(">20\u{202F}000 IO/s</text>"), "the peak is written");
         let figure = latency("f", "database", &curves);
         assert_eq!(figure.matches("class=\"mark s0\"").count(), 3);

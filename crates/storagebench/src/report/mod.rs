@@ -85,8 +85,10 @@ fn head(title: &str) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{} – StorageBench</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\
+         <link rel=\"icon\" href=\"data:,\"><title>{} – StorageBench</title>\n\
+         <style>\n{STYLE}</style></head>\n<body><main>\n",
         escape(title)
     )
 }
@@ -95,16 +97,19 @@ fn header(results: &Results, title: &str, options: &ReportOptions) -> String {
     let indicative = if options.indicative { "Indicative results" } else { "Results" };
     let date = options.date.iter().map(|date| format!(" · {}", escape(date))).collect::<String>();
     let mut text = format!(
-        "<header><p class=\"overline\">StorageBench · {indicative}{date}</p><h1>{}</h1>\n<p class=\"lead\">{}</p>\n",
+        "<header><p class=\"overline\">StorageBench · {indicative}{date}</p><h1>{}</h1>\n\
+         <p class=\"lead\">{}</p>\n",
         escape(title),
         escape(&method_sentence(results))
     );
     if options.indicative {
-        text += "<p class=\"badge\"><strong>Indicative.</strong> The runs were short: good for a first look and for \
-                 comparing large differences, not for quoting. Longer runs narrow the intervals.</p>\n";
+        text += "<p class=\"badge\"><strong>Indicative.</strong> The runs were short: good for a \
+                 first look and for comparing large differences, not for quoting. Longer runs \
+                 narrow the intervals.</p>\n";
     }
     if !results.notes.is_empty() {
-        let notes: String = results.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        let notes: String =
+            results.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
         text += &format!("<ul class=\"notes\">{notes}</ul>\n");
     }
     text + "</header>\n"
@@ -145,14 +150,8 @@ fn method_sentence(results: &Results) -> String {
     )
 }
 
-/// The verdicts, as text and as a table.
-fn comparison_section(comparisons: &Comparisons) -> String {
-    let sentences: String =
-        comparisons.sentences().iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
-    let cautions: String =
-        comparisons.cautions.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
-    let cautions =
-        if cautions.is_empty() { String::new() } else { format!("<ul class=\"notes\">{cautions}</ul>") };
+/// A profile's row in the table of verdicts.
+fn verdict_row(other: &str, profile: &ProfileChange) -> String {
     let class = |verdict: Verdict| match verdict {
         Verdict::Faster => "up",
         Verdict::Slower => "down",
@@ -173,30 +172,48 @@ fn comparison_section(comparisons: &Comparisons) -> String {
             escape(figure)
         )
     };
-    let row = |other: &str, profile: &ProfileChange| {
-        format!(
-            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{}{}</tr>\n",
-            escape(other),
-            escape(&profile.profile),
-            number(profile.best_iops[0]),
-            number(profile.best_iops[1]),
-            cells(&profile.iops),
-            cells(&profile.latency_us_p99)
-        )
+    format!(
+        "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{}{}</tr>\n",
+        escape(other),
+        escape(&profile.profile),
+        number(profile.best_iops[0]),
+        number(profile.best_iops[1]),
+        cells(&profile.iops),
+        cells(&profile.latency_us_p99)
+    )
+}
+
+/// The verdicts, as text and as a table.
+fn comparison_section(comparisons: &Comparisons) -> String {
+    let sentences: String =
+        comparisons.sentences().iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let cautions: String =
+        comparisons.cautions.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let cautions = if cautions.is_empty() {
+        String::new()
+    } else {
+        format!("<ul class=\"notes\">{cautions}</ul>")
     };
     let rows: String = comparisons
         .comparisons
         .iter()
-        .flat_map(|comparison| comparison.profiles.iter().map(move |profile| row(&comparison.other, profile)))
+        .flat_map(|comparison| {
+            comparison.profiles.iter().map(move |profile| verdict_row(&comparison.other, profile))
+        })
         .collect();
-    let baseline = comparisons.comparisons.first().map_or("", |comparison| comparison.baseline.as_str());
+    let baseline =
+        comparisons.comparisons.first().map_or("", |comparison| comparison.baseline.as_str());
     format!(
         "<section><h2>Compared with {}</h2><ul class=\"summary plain\">{sentences}</ul>{cautions}\
-         <div class=\"scroll\" role=\"region\" aria-label=\"Verdicts\" tabindex=\"0\"><table class=\"verdicts\"><thead><tr>\
-         <th>side</th><th>profile</th><th class=\"n\">first, best IO/s</th><th class=\"n\">side, best IO/s</th>\
-         <th>rate</th><th class=\"n\">change</th><th>p99 latency</th><th class=\"n\">change</th></tr></thead>\
+         <div class=\"scroll\" role=\"region\" aria-label=\"Verdicts\" tabindex=\"0\">\
+         <table class=\"verdicts\"><thead><tr>\
+         <th>side</th><th>profile</th>\
+         <th class=\"n\">first, best IO/s</th><th class=\"n\">side, best IO/s</th>\
+         <th>rate</th><th class=\"n\">change</th>\
+         <th>p99 latency</th><th class=\"n\">change</th></tr></thead>\
          <tbody>\n{rows}</tbody></table></div>\
-         <p class=\"fine\">Changes are geometric means over the numbers of outstanding I/Os that both sides were measured \
+         <p class=\"fine\">Changes are geometric means over the numbers of outstanding I/Os that \
+         both sides were measured \
          at. All {} intervals are valid together at the 95 % level (Welch's t on the means of \
          equal parts of the runs, at levels divided by the number of figures). \
          Faster and slower: the interval excludes zero. No difference: it contains zero and ends \
@@ -228,7 +245,9 @@ fn legend_entries(results: &Results) -> Vec<(usize, String)> {
 fn legend(results: &Results) -> String {
     let entries: String = legend_entries(results)
         .iter()
-        .map(|(series, name)| format!("<li><span class=\"swatch s{series}\"></span>{}</li>", escape(name)))
+        .map(|(series, name)| {
+            format!("<li><span class=\"swatch s{series}\"></span>{}</li>", escape(name))
+        })
         .collect();
     if entries.is_empty() { entries } else { format!("<ul class=\"legend\">{entries}</ul>") }
 }
@@ -239,7 +258,11 @@ fn best_bars(results: &Results, id: &str, data: bool) -> String {
         value: if data { row.throughput_mib_s } else { row.iops },
         interval: row.ci95.and_then(|ci| if data { ci.throughput_mib_s } else { Some(ci.iops) }),
         series: series(results, &row.target),
-        name: if results.targets().len() > 1 { format!(" ({})", row.target) } else { String::new() },
+        name: if results.targets().len() > 1 {
+            format!(" ({})", row.target)
+        } else {
+            String::new()
+        },
     };
     let group = |profile: &&str| Group {
         name: (*profile).to_owned(),
@@ -271,7 +294,8 @@ fn overview(results: &Results) -> String {
     let sentences: String =
         results.profiles().iter().map(|profile| best_in_words(results, profile)).collect();
     format!(
-        "<section><h2>The best of each profile</h2>{}<div class=\"plots\">{}{}</div><ul class=\"summary\">{sentences}</ul></section>\n",
+        "<section><h2>The best of each profile</h2>{}<div class=\"plots\">{}{}</div><ul \
+            class=\"summary\">{sentences}</ul></section>\n",
         legend(results),
         figure("best-iops", false),
         figure("best-mib", true),
@@ -320,15 +344,21 @@ fn curves<'a>(results: &'a Results, profile: &str) -> Vec<Curve<'a>> {
 
 fn profile_section(results: &Results, profile: &str, at: usize) -> String {
     let curves = curves(results, profile);
-    let Some(first) = curves.first().and_then(|curve| curve.rows.first()) else { return String::new() };
+    let Some(first) = curves.first().and_then(|curve| curve.rows.first()) else {
+        return String::new();
+    };
     let line = profile_line(first);
     // An inline profile's name is its description.
-    let about =
-        if profile.contains(',') { String::new() } else { format!(" <small>{}</small>", escape(&line)) };
+    let about = if profile.contains(',') {
+        String::new()
+    } else {
+        format!(" <small>{}</small>", escape(&line))
+    };
     format!(
         "<section class=\"profile\"><h2>{}{about}</h2>{}<div class=\"plots\">\
          <figure><figcaption>Throughput</figcaption>{}</figure>\
-         <figure><figcaption>Latency: mean (solid) and 99th percentile (dotted)</figcaption>{}</figure>{}</div></section>\n",
+         <figure><figcaption>Latency: mean (solid) and 99th percentile (dotted)</figcaption>{}\
+         </figure>{}</div></section>\n",
         escape(profile),
         legend(results),
         lines::throughput(&format!("t{at}"), profile, &curves),
@@ -345,7 +375,11 @@ fn behind<'a>(results: &'a Results, profile: &str) -> Vec<DetailedRow<'a>> {
         .into_iter()
         .filter_map(|target| {
             let row = results.best_of(target, profile).filter(|row| row.detail.is_some())?;
-            Some(DetailedRow { row, series: series(results, target), name: several.then_some(target) })
+            Some(DetailedRow {
+                row,
+                series: series(results, target),
+                name: several.then_some(target),
+            })
         })
         .collect()
 }
@@ -356,7 +390,8 @@ fn behind_figures(results: &Results, profile: &str, at: usize) -> String {
     if curves.is_empty() {
         return String::new();
     }
-    let mut depths: Vec<String> = curves.iter().map(|curve| curve.row.outstanding.to_string()).collect();
+    let mut depths: Vec<String> =
+        curves.iter().map(|curve| curve.row.outstanding.to_string()).collect();
     depths.dedup();
     let depth = match depths.len() {
         1 => format!("{} outstanding", depths[0]),
@@ -396,7 +431,19 @@ mod tests {
         // All rows, and the row of the profile that reads and writes again, split.
         assert_eq!(count(&page, "<tr"), (1 + 6) + (1 + 3));
         assert_eq!(count(&page, "<tr class=\"best\">"), 2);
-        for tag in ["section", "figure", "figcaption", "svg", "table", "ul", "dl", "div", "main", "h2", "p"] {
+        for tag in [
+            "section",
+            "figure",
+            "figcaption",
+            "svg",
+            "table",
+            "ul",
+            "dl",
+            "div",
+            "main",
+            "h2",
+            "p",
+        ] {
             let opened = count(&page, &format!("<{tag}>")) + count(&page, &format!("<{tag} "));
             assert_eq!(opened, count(&page, &format!("</{tag}>")), "{tag}");
         }
@@ -419,8 +466,11 @@ mod tests {
         let plain = html_report(&results, &ReportOptions::default());
         assert!(!plain.contains("ndicative"));
         results.notes.push("stopped <early>".to_owned());
-        let options =
-            ReportOptions { indicative: true, date: Some("today".to_owned()), ..Default::default() };
+        let options = ReportOptions {
+            indicative: true,
+            date: Some("today".to_owned()),
+            ..Default::default()
+        };
         let page = html_report(&results, &options);
         assert!(page.contains("StorageBench · Indicative results · today"));
         assert!(page.contains("<li>stopped &lt;early&gt;</li>"));
@@ -433,7 +483,10 @@ mod tests {
         other.target = "<evil>".to_owned();
         results.add_row(other);
         let page = html_report(&results, &ReportOptions::default());
-        assert!(page.contains("<span class=\"swatch s1\"></span>&lt;evil&gt;") && !page.contains("<evil>"));
+        assert!(
+            page.contains("<span class=\"swatch s1\"></span>&lt;evil&gt;")
+                && !page.contains("<evil>")
+        );
         assert_eq!(count(&page, "<svg "), 6);
         assert!(page.contains("mark s1"));
         assert!(page.contains("<h1>2 targets compared</h1>"));

@@ -73,7 +73,8 @@ impl FromStr for Plot {
             _ => Err(Error::new(
                 ErrorKind::BadSettings,
                 format!(
-                    "'{text}' is not a plot; expected best-iops, best-throughput, or throughput, latency, distribution or time, of a profile as in latency:database"
+                    "'{text}' is not a plot; expected best-iops, best-throughput, or throughput, \
+                        latency, distribution or time, of a profile as in latency:database"
                 ),
             )),
         }
@@ -100,15 +101,19 @@ pub fn svg_plot(results: &Results, plot: &Plot) -> Result<String> {
         let wanted = wanted.map_or("", String::as_str);
         return Err(Error::new(
             ErrorKind::BadSettings,
-            format!("there is no profile '{wanted}' to plot; these were measured: {}", profiles.join("; ")),
+            format!(
+                "there is no profile '{wanted}' to plot; these were measured: {}",
+                profiles.join("; ")
+            ),
         ));
     };
     let (caption, figure) = match plot {
         Plot::BestIops => (best_caption(false).0.to_owned(), best_bars(results, "p", false)),
         Plot::BestThroughput => (best_caption(true).0.to_owned(), best_bars(results, "p", true)),
-        Plot::Throughput(_) => {
-            (format!("{profile}: throughput"), lines::throughput("p", profile, &curves(results, profile)))
-        }
+        Plot::Throughput(_) => (
+            format!("{profile}: throughput"),
+            lines::throughput("p", profile, &curves(results, profile)),
+        ),
         Plot::Latency(_) => (
             format!("{profile}: latency, mean and 99 %"),
             lines::latency("p", profile, &curves(results, profile)),
@@ -130,7 +135,10 @@ fn standalone(caption: &str, figure: &str, legend: &[(usize, String)]) -> String
     let (width, height) = size_of(figure);
     let inner = figure.replacen(
         "<svg ",
-        &format!("<svg x=\"{MARGIN}\" y=\"{}\" width=\"{width}\" height=\"{height}\" ", MARGIN + CAPTION),
+        &format!(
+            "<svg x=\"{MARGIN}\" y=\"{}\" width=\"{width}\" height=\"{height}\" ",
+            MARGIN + CAPTION
+        ),
         1,
     );
     let mut entries = String::new();
@@ -150,7 +158,8 @@ fn standalone(caption: &str, figure: &str, legend: &[(usize, String)]) -> String
     let (all_width, all_height) =
         (width + 2.0 * MARGIN, height + CAPTION + 2.0 * MARGIN + LEGEND * legend.len() as f64);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {all_width} {all_height}\" width=\"{all_width}\" height=\"{all_height}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {all_width} {all_height}\" \
+         width=\"{all_width}\" height=\"{all_height}\" \
          font-family=\"DejaVu Sans, Liberation Sans, Noto Sans, Arial, sans-serif\">\
          <style>{}</style><rect width=\"{all_width}\" height=\"{all_height}\" fill=\"{}\"/>\
          <text class=\"group\" x=\"{MARGIN}\" y=\"{}\">{}</text>{inner}{entries}</svg>\n",
@@ -163,7 +172,8 @@ fn standalone(caption: &str, figure: &str, legend: &[(usize, String)]) -> String
 
 /// The size of a chart's viewBox.
 fn size_of(figure: &str) -> (f64, f64) {
-    let inner = figure.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("");
+    let inner =
+        figure.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("");
     let mut numbers = inner.split(' ').filter_map(|number| number.parse().ok());
     (numbers.next().unwrap_or(360.0), numbers.next().unwrap_or(248.0))
 }
@@ -177,8 +187,10 @@ fn variable(name: &str) -> &'static str {
 /// The rules between the marks of the style sheet, one per line, with variables expanded; a rule
 /// with a series' colour is repeated for each series.
 fn plain_style() -> String {
-    let figures =
-        STYLE.split("/* figures */").nth(1).and_then(|rest| rest.split("/* end of figures */").next());
+    let figures = STYLE
+        .split("/* figures */")
+        .nth(1)
+        .and_then(|rest| rest.split("/* end of figures */").next());
     let mut style = String::new();
     for rule in figures.unwrap_or_default().lines().map(str::trim).filter(|rule| !rule.is_empty()) {
         let Some((selectors, body)) = rule.split_once('{') else { continue };
@@ -187,11 +199,17 @@ fn plain_style() -> String {
         }
         if body.contains("var(--c)") {
             for series in 0..super::COLOURS {
-                let own: Vec<String> =
-                    selectors.split(',').map(|selector| format!("{}.s{series}", selector.trim())).collect();
+                let own: Vec<String> = selectors
+                    .split(',')
+                    .map(|selector| format!("{}.s{series}", selector.trim()))
+                    .collect();
                 let colour = variable(&format!("s{series}"));
-                let _ =
-                    write!(style, "{}{{{}", own.join(","), written_out(&body.replace("var(--c)", colour)));
+                let _ = write!(
+                    style,
+                    "{}{{{}",
+                    own.join(","),
+                    written_out(&body.replace("var(--c)", colour))
+                );
             }
         } else {
             let _ = write!(style, "{}{{{}", selectors.trim(), written_out(body));
@@ -216,14 +234,22 @@ mod tests {
 
     #[test]
     fn plots_are_named_as_they_are_read() {
-        for text in
-            ["best-iops", "best-throughput", "throughput", "latency:random,read,4K", "time:a", "distribution"]
-        {
+        for text in [
+            "best-iops",
+            "best-throughput",
+            "throughput",
+            "latency:random,read,4K",
+            "time:a",
+            "distribution",
+        ] {
             assert_eq!(text.parse::<Plot>().unwrap().to_string(), text);
         }
         for text in ["", "bars", "best-iops:database"] {
             let error = text.parse::<Plot>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("'{text}' is not a plot; expected best-iops")), "{error}");
+            assert!(
+                error.starts_with(&format!("'{text}' is not a plot; expected best-iops")),
+                "{error}"
+            );
         }
     }
 
@@ -231,16 +257,28 @@ mod tests {
     fn a_plot_stands_alone() {
         let mut results = sample::results();
         results.add_row(sample::detailed("database", 32));
-        for text in
-            ["best-iops", "best-throughput", "throughput:streaming", "latency", "distribution", "time"]
-        {
+        for text in [
+            "best-iops",
+            "best-throughput",
+            "throughput:streaming",
+            "latency",
+            "distribution",
+            "time",
+        ] {
             let svg = svg_plot(&results, &text.parse().unwrap()).unwrap();
             assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{text}");
-            assert!(!svg.contains("var(") && !svg.contains("NaN") && !svg.contains("--"), "{text}: {svg}");
+            assert!(
+                !svg.contains("var(") && !svg.contains("NaN") && !svg.contains("--"),
+                "{text}: {svg}"
+            );
             assert_eq!(svg.matches("<svg ").count(), svg.matches("</svg>").count());
         }
-        let error = svg_plot(&results, &Plot::Latency(Some("x".to_owned()))).unwrap_err().to_string();
-        assert_eq!(error, "there is no profile 'x' to plot; these were measured: database; streaming");
+        let error =
+            svg_plot(&results, &Plot::Latency(Some("x".to_owned()))).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no profile 'x' to plot; these were measured: database; streaming"
+        );
     }
 
     #[test]
@@ -250,7 +288,11 @@ mod tests {
         other.target = "<b>".to_owned();
         results.add_row(other);
         let svg = svg_plot(&results, &Plot::BestIops).unwrap();
-        assert!(svg.contains(".bar.s1{") && svg.contains(variable("s1")) && svg.contains("&lt;b&gt;</text>"));
+        assert!(
+            svg.contains(".bar.s1{")
+                && svg.contains(variable("s1"))
+                && svg.contains("&lt;b&gt;</text>")
+        );
         assert!(variable("s0").starts_with('#') && variable("paper") == "#ffffff");
     }
 }

@@ -17,7 +17,8 @@ impl Linear {
             let ticks: Vec<f64> = (0..=count as u32).map(|at| f64::from(at) * step).collect();
             Linear { top: count * step, ticks }
         };
-        let lowest = |best: Linear, other: Linear| if other.top < best.top * 0.999 { other } else { best };
+        let lowest =
+            |best: Linear, other: Linear| if other.top < best.top * 0.999 { other } else { best };
         [3, 5].into_iter().map(axis).fold(axis(4), lowest)
     }
 
@@ -30,7 +31,8 @@ impl Linear {
 /// The smallest of 1, 2, 2.5, 5 × 10^n that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
-    let factor = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|factor| factor * power >= least * 0.999_999);
+    let factor =
+        [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|factor| factor * power >= least * 0.999_999);
     factor.unwrap_or(10.0) * power
 }
 
@@ -50,11 +52,14 @@ impl Log {
         let high = if high.is_finite() { high.max(low) } else { low };
         let steps = |factors: &[f64]| -> Vec<f64> {
             let decades = low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1;
-            decades.flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power))).collect()
+            decades
+                .flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)))
+                .collect()
         };
         let around = |steps: Vec<f64>| {
             let first = steps.iter().rposition(|step| *step <= low * 1.000_001).unwrap_or(0);
-            let last = steps.iter().position(|step| *step >= high * 0.999_999).unwrap_or(steps.len() - 1);
+            let last =
+                steps.iter().position(|step| *step >= high * 0.999_999).unwrap_or(steps.len() - 1);
             steps[first..=last.max(first + 1)].to_vec()
         };
         let mut ticks = around(steps(&[1.0]));
@@ -82,7 +87,11 @@ impl Rungs {
         let log = |rung: Option<&u32>| f64::from(*rung.unwrap_or(&1)).max(1.0).log2();
         let (low, high) = (log(rungs.iter().min()), log(rungs.iter().max()));
         // A single queue depth is in the middle.
-        if high - low < 0.5 { Rungs { low: low - 1.0, span: 2.0 } } else { Rungs { low, span: high - low } }
+        if high - low < 0.5 {
+            Rungs { low: low - 1.0, span: 2.0 }
+        } else {
+            Rungs { low, span: high - low }
+        }
     }
 
     /// The position of `rung` on the axis, from 0 to 1.

@@ -71,25 +71,30 @@ pub(super) fn table_section(results: &Results) -> String {
     };
     let columns: Vec<&Column> = COLUMNS.iter().filter(wanted).collect();
     let class = |numeric: bool| if numeric { " class=\"n\"" } else { "" };
-    let head: String =
-        columns.iter().map(|(name, numeric, _)| format!("<th{}>{name}</th>", class(*numeric))).collect();
+    let head: String = columns
+        .iter()
+        .map(|(name, numeric, _)| format!("<th{}>{name}</th>", class(*numeric)))
+        .collect();
     let line = |row: &Row| -> String {
-        let cell =
-            |(_, numeric, cell): &&Column| format!("<td{}>{}</td>", class(*numeric), escape(&cell(row)));
+        let cell = |(_, numeric, cell): &&Column| {
+            format!("<td{}>{}</td>", class(*numeric), escape(&cell(row)))
+        };
         let best = results.best_of(&row.target, &row.profile) == Some(row);
         let class = if best { " class=\"best\"" } else { "" };
         format!("<tr{class}>{}</tr>\n", columns.iter().map(cell).collect::<String>())
     };
     let rows: String = results.rows.iter().map(line).collect();
     format!(
-        "<section><h2>All rows</h2><div class=\"scroll wide\" role=\"region\" aria-label=\"All rows\" tabindex=\"0\">\
+        "<section><h2>All rows</h2>\
+         <div class=\"scroll wide\" role=\"region\" aria-label=\"All rows\" tabindex=\"0\">\
          <table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\
-         <p class=\"fine\">The best row of each profile is set in bold. Sizes are binary: 1 MiB = 2<sup>20</sup> bytes. \
-         ± 95 %: half the width of the interval that holds the true figure in 95 of 100 measurements, estimated from the \
-         spread between at least 30 equal parts of the run and widened where neighbouring parts resemble one another; \
-         figures show it as whiskers where it is larger than the mark. Steady: the fifths of the run (or the last five \
-         rounds) differ by at most 20 % and drift by at most 10 %. An I/O counts when it completes within the run, from \
-         its start to its completion.</p></section>\n"
+         <p class=\"fine\">The best row of each profile is set in bold. Sizes are binary: 1 MiB = \
+         2<sup>20</sup> bytes. ± 95 %: half the width of the interval that holds the true figure \
+         in 95 of 100 measurements, estimated from the spread between at least 30 equal parts of \
+         the run and widened where neighbouring parts resemble one another; figures show it as \
+         whiskers where it is larger than the mark. Steady: the fifths of the run (or the last \
+         five rounds) differ by at most 20 % and drift by at most 10 %. An I/O counts when it \
+         completes within the run, from its start to its completion.</p></section>\n"
     )
 }
 
@@ -106,7 +111,8 @@ const SPLIT_COLUMNS: [SplitColumn; 5] = [
 
 /// Reads and writes separately, for rows that have both.
 pub(super) fn split_section(results: &Results) -> String {
-    let mixed: Vec<&Row> = results.rows.iter().filter(|row| row.read.ios > 0 && row.write.ios > 0).collect();
+    let mixed: Vec<&Row> =
+        results.rows.iter().filter(|row| row.read.ios > 0 && row.write.ios > 0).collect();
     if mixed.is_empty() {
         return String::new();
     }
@@ -119,11 +125,14 @@ pub(super) fn split_section(results: &Results) -> String {
         })
         .collect();
     let line = |row: &&Row| {
-        let target = if several { format!("<td>{}</td>", escape(&row.target)) } else { String::new() };
+        let target =
+            if several { format!("<td>{}</td>", escape(&row.target)) } else { String::new() };
         let cells: String = [&row.read, &row.write]
             .iter()
             .flat_map(|split| {
-                SPLIT_COLUMNS.iter().map(|(_, cell)| format!("<td class=\"n\">{}</td>", cell(split)))
+                SPLIT_COLUMNS
+                    .iter()
+                    .map(|(_, cell)| format!("<td class=\"n\">{}</td>", cell(split)))
             })
             .collect();
         format!(
@@ -134,8 +143,10 @@ pub(super) fn split_section(results: &Results) -> String {
     };
     let rows: String = mixed.iter().map(line).collect();
     format!(
-        "<section><h2>Reads and writes apart</h2><div class=\"scroll wide\" role=\"region\" aria-label=\"Reads and writes\" \
-         tabindex=\"0\"><table><thead><tr>{target}<th>profile</th><th class=\"n\">outstanding</th>{head}</tr></thead>\
+        "<section><h2>Reads and writes apart</h2>\
+         <div class=\"scroll wide\" role=\"region\" aria-label=\"Reads and writes\" tabindex=\"0\">\
+         <table><thead>\
+         <tr>{target}<th>profile</th><th class=\"n\">outstanding</th>{head}</tr></thead>\
          <tbody>\n{rows}</tbody></table></div></section>\n"
     )
 }
@@ -156,7 +167,8 @@ pub(super) fn profiles_section(results: &Results) -> String {
     };
     format!(
         "<section><h2>Load profiles</h2><ul class=\"summary\">{}</ul>\
-         <p class=\"fine\">As a file for <code>softroc bench --workload-file</code>.</p></section>\n",
+         <p class=\"fine\">As a file for <code>softroc bench \
+             --workload-file</code>.</p></section>\n",
         profiles.iter().map(item).collect::<String>()
     )
 }
@@ -170,8 +182,10 @@ pub(super) fn settings_section(results: &Results) -> String {
             settings.push(("Steady state", format!("rounds of {}, five alike", seconds(round))));
         }
         (None, Some(most), Some(percent)) => {
-            settings
-                .push(("Run time per point", format!("{} to {}", seconds(method.runtime_s), seconds(most))));
+            settings.push((
+                "Run time per point",
+                format!("{} to {}", seconds(method.runtime_s), seconds(most)),
+            ));
             settings.push(("Until within", format!("± {percent} %")));
         }
         _ => settings.push(("Run time per point", seconds(method.runtime_s))),
@@ -187,17 +201,21 @@ pub(super) fn settings_section(results: &Results) -> String {
     let errors: u64 = results.rows.iter().map(|row| row.errors).sum();
     settings.push(("Failed requests", count(errors)));
     let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| -> String {
-        pairs.map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))).collect()
+        pairs
+            .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)))
+            .collect()
     };
     let settings = list(&mut settings.iter().map(|(name, value)| (*name, value.as_str())));
     let environment = &results.environment.0;
-    let environment = list(&mut environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let environment =
+        list(&mut environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let environment = if environment.is_empty() {
         String::new()
     } else {
         format!("<div><h2>Environment</h2><dl>{environment}</dl></div>")
     };
     format!(
-        "<section class=\"about\"><div><h2>Settings</h2><dl>{settings}</dl></div>{environment}</section>\n"
+        "<section class=\"about\"><div><h2>Settings</h2><dl>{settings}</dl></div>\
+         {environment}</section>\n"
     )
 }

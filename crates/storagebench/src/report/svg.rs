@@ -48,7 +48,8 @@ impl Svg {
         let (title, description) = (escape(title), escape(description));
         Svg {
             text: format!(
-                "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+                "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
+                 aria-labelledby=\"{id}-t {id}-d\">\
                  <title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>"
             ),
         }
@@ -89,7 +90,11 @@ impl Svg {
         let (x, y) = at;
         let shape = match series % 4 {
             0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"),
-            1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"5.6\" height=\"5.6\"/>", x - 2.8, y - 2.8),
+            1 => format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"5.6\" height=\"5.6\"/>",
+                x - 2.8,
+                y - 2.8
+            ),
             2 => format!("<path d=\"M{x:.1} {:.1}l3.6 6.4h-7.2z\"/>", y - 3.8),
             _ => format!("<path d=\"M{x:.1} {:.1}l4 4l-4 4l-4-4z\"/>", y - 4.0),
         };

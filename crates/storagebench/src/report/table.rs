@@ -43,7 +43,9 @@ impl Table {
     pub fn of_best(results: &Results) -> Table {
         let mut rows = Vec::new();
         for profile in results.profiles() {
-            rows.extend(results.targets().into_iter().filter_map(|target| results.best_of(target, profile)));
+            rows.extend(
+                results.targets().into_iter().filter_map(|target| results.best_of(target, profile)),
+            );
         }
         Table::of_rows(&rows, results)
     }
@@ -75,7 +77,8 @@ impl Table {
 }
 
 fn cells(row: &Row) -> [String; COLUMNS.len()] {
-    let latency = |pick: fn(&crate::Latency) -> Option<f64>| known(row.latency_us.as_ref().and_then(pick));
+    let latency =
+        |pick: fn(&crate::Latency) -> Option<f64>| known(row.latency_us.as_ref().and_then(pick));
     let spread = half_width(row.ci95.map(|ci| ci.iops), row.iops);
     [
         row.target.clone(),
@@ -91,13 +94,14 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// A row in a line: `database, 8 outstanding: 20 000 IO/s ± 2.00 %, 156 MiB/s, mean 400 µs, p99 1.20 ms`.
+/// A row in a line: `database, 8 outstanding: 20 000 IO/s ± 2.00 %, 156 MiB/s, mean 400 µs, p99
+/// 1.20 ms`.
 pub fn row_text(row: &Row) -> String {
     let half = half_width(row.ci95.map(|ci| ci.iops), row.iops);
     let half = if half.is_empty() { half } else { format!(" ± {half}") };
-    let latency = row
-        .latency_us
-        .map_or_else(String::new, |latency| format!(", mean {}{}", duration(latency.mean), tail(&latency)));
+    let latency = row.latency_us.map_or_else(String::new, |latency| {
+        format!(", mean {}{}", duration(latency.mean), tail(&latency))
+    });
     let is_invalid = row.notes.iter().any(|note| note.kind.grade() == Grade::Invalid);
     let invalid = if is_invalid { " (invalid: see the notes)" } else { "" };
     format!(
@@ -141,7 +145,8 @@ pub(crate) fn doubts_by_kind(results: &Results) -> Vec<(Grade, String, Vec<Strin
     let mut kinds: BTreeMap<NoteKind, (String, Vec<&Row>)> = BTreeMap::new();
     for row in &results.rows {
         for note in &row.notes {
-            let (_, rows) = kinds.entry(note.kind).or_insert_with(|| (note.text.clone(), Vec::new()));
+            let (_, rows) =
+                kinds.entry(note.kind).or_insert_with(|| (note.text.clone(), Vec::new()));
             if !rows.last().is_some_and(|last| std::ptr::eq(*last, row)) {
                 rows.push(row);
             }
@@ -237,7 +242,8 @@ mod tests {
         assert_eq!(table.numeric.len(), table.headers.len());
         assert_eq!(Table::of_best(&results).rows.len(), 2);
         let mut other = sample::row("database", 8, 10.0, 100.0);
-        (other.target, other.errors, other.latency_us, other.ci95) = ("b".to_owned(), 3, None, None);
+        (other.target, other.errors, other.latency_us, other.ci95) =
+            ("b".to_owned(), 3, None, None);
         results.add_row(other);
         let table = Table::of(&results);
         assert_eq!(table.headers.first().unwrap(), "target");
@@ -264,9 +270,14 @@ mod tests {
             said.contains(&"warning: all rows: busy. (Figures of the first row.)".to_owned()),
             "{said:?}"
         );
-        let both = format!("warning: database, {}, {}: hot. (Figures of the first row.)", depth(0), depth(2));
+        let both = format!(
+            "warning: database, {}, {}: hot. (Figures of the first row.)",
+            depth(0),
+            depth(2)
+        );
         assert!(
-            said.contains(&both) && said.contains(&format!("warning: streaming, {}: stolen.", depth(3))),
+            said.contains(&both)
+                && said.contains(&format!("warning: streaming, {}: stolen.", depth(3))),
             "{said:?}"
         );
     }
@@ -278,7 +289,8 @@ mod tests {
         let sentences = summary(&results);
         assert_eq!(
             sentences[0],
-            "database: up to 20\u{202F}000 IO/s (156 MiB/s) with 8 outstanding, mean latency 400 µs, p99 1.20 ms."
+            "database: up to 20\u{202F}000 IO/s (156 MiB/s) with 8 outstanding, mean latency 400 \
+                µs, p99 1.20 ms."
         );
         assert_eq!(sentences.last().unwrap(), "the measurement of 'mem:1G' was stopped.");
         assert_eq!(sentences.len(), 3);

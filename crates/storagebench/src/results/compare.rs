@@ -158,8 +158,9 @@ impl LogRatio {
         let [a, b] = values;
         (a > 0.0 && b > 0.0).then(|| LogRatio {
             value: (b / a).ln(),
-            parts: errors
-                .map(|errors| errors.iter().map(|(error, freedom)| (error * error, *freedom)).collect()),
+            parts: errors.map(|errors| {
+                errors.iter().map(|(error, freedom)| (error * error, *freedom)).collect()
+            }),
         })
     }
 
@@ -175,19 +176,27 @@ impl LogRatio {
     /// `sign` is 1 if more is faster, −1 if less is.
     fn judge(&self, comparisons: usize, sign: f64) -> Change {
         let percent = |log: f64| round((log.exp() - 1.0) * 100.0);
-        let change =
-            Change { percent: percent(self.value), ci95_percent: None, p: None, verdict: Verdict::Unknown };
+        let change = Change {
+            percent: percent(self.value),
+            ci95_percent: None,
+            p: None,
+            verdict: Verdict::Unknown,
+        };
         let Some(parts) = &self.parts else { return change };
         let variance: f64 = parts.iter().map(|(variance, _)| variance).sum();
-        let squares: f64 = parts.iter().map(|(variance, freedom)| variance * variance / freedom).sum();
-        let freedom = if squares > 0.0 { variance * variance / squares } else { f64::from(u16::MAX) };
+        let squares: f64 =
+            parts.iter().map(|(variance, freedom)| variance * variance / freedom).sum();
+        let freedom =
+            if squares > 0.0 { variance * variance / squares } else { f64::from(u16::MAX) };
         let error = variance.sqrt();
         let half = student_t(LEVEL / comparisons.max(1) as f64, freedom) * error;
         let (low, high) = (self.value - half, self.value + half);
         let verdict = match (low * sign, high * sign) {
             (a, b) if a > 0.0 && b > 0.0 => Verdict::Faster,
             (a, b) if a < 0.0 && b < 0.0 => Verdict::Slower,
-            _ if low.exp() >= 1.0 - NEGLIGIBLE && high.exp() <= 1.0 + NEGLIGIBLE => Verdict::NoDifference,
+            _ if low.exp() >= 1.0 - NEGLIGIBLE && high.exp() <= 1.0 + NEGLIGIBLE => {
+                Verdict::NoDifference
+            }
             _ => Verdict::Inconclusive,
         };
         // Two figures without any spread are either equal or different.
@@ -211,7 +220,8 @@ fn rate_error(row: &Row) -> Option<(f64, f64)> {
 fn p99_error(row: &Row) -> Option<(f64, f64)> {
     let interval = row.ci95?;
     let [low, high] = interval.latency_us_p99?;
-    (low > 0.0).then(|| ((high / low).ln() / 2.0 / student_t_95(interval.freedom), interval.freedom))
+    (low > 0.0)
+        .then(|| ((high / low).ln() / 2.0 / student_t_95(interval.freedom), interval.freedom))
 }
 
 fn p99(row: &Row) -> Option<f64> {
@@ -264,17 +274,27 @@ pub fn compare(runs: &[(String, &Results)]) -> Comparisons {
         .map(|pair| Comparison {
             baseline: pair.0.name.clone(),
             other: pair.1.name.clone(),
-            profiles: shared(pair).iter().map(|profile| compare_profile(profile, pair, figures)).collect(),
+            profiles: shared(pair)
+                .iter()
+                .map(|profile| compare_profile(profile, pair, figures))
+                .collect(),
         })
         .collect();
     Comparisons { comparisons, figures, cautions: cautions(runs, &pairs) }
 }
 
-fn compare_profile(profile: &str, (base, other): &(&Side<'_>, &Side<'_>), figures: usize) -> ProfileChange {
+fn compare_profile(
+    profile: &str,
+    (base, other): &(&Side<'_>, &Side<'_>),
+    figures: usize,
+) -> ProfileChange {
     let (ours, theirs) = (base.rows(profile), other.rows(profile));
-    let matched: Vec<[&Row; 2]> =
-        ours.iter().filter_map(|(outstanding, row)| Some([*row, *theirs.get(outstanding)?])).collect();
-    let both = |pick: fn(&Row) -> Option<(f64, f64)>, [a, b]: &[&Row; 2]| Some([pick(a)?, pick(b)?]);
+    let matched: Vec<[&Row; 2]> = ours
+        .iter()
+        .filter_map(|(outstanding, row)| Some([*row, *theirs.get(outstanding)?]))
+        .collect();
+    let both =
+        |pick: fn(&Row) -> Option<(f64, f64)>, [a, b]: &[&Row; 2]| Some([pick(a)?, pick(b)?]);
     let rates: Vec<LogRatio> = matched
         .iter()
         .filter_map(|pair| LogRatio::of(pair.map(|row| row.iops), both(rate_error, pair)))
@@ -290,7 +310,8 @@ fn compare_profile(profile: &str, (base, other): &(&Side<'_>, &Side<'_>), figure
         let none = Change { percent: 0.0, ci95_percent: None, p: None, verdict: Verdict::Unknown };
         LogRatio::mean(all).map_or(none, |mean| mean.judge(figures, sign))
     };
-    let best = |rows: &BTreeMap<u32, &Row>| rows.values().fold(0.0_f64, |best, row| best.max(row.iops));
+    let best =
+        |rows: &BTreeMap<u32, &Row>| rows.values().fold(0.0_f64, |best, row| best.max(row.iops));
     let point = |pair: &[&Row; 2]| PointChange {
         outstanding: pair[0].outstanding,
         iops: pair.map(|row| row.iops),
@@ -314,7 +335,8 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
     let mut cautions = Vec::new();
     if runs.len() > 1 {
         cautions.push(
-            "Each side is one run: the intervals do not cover what changes from one run to the next. Measure in turn (first, other, first, other) to see that."
+            "Each side is one run: the intervals do not cover what changes from one run to the \
+                next. Measure in turn (first, other, first, other) to see that."
                 .to_owned(),
         );
     }
@@ -322,14 +344,18 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
         for (other_name, other) in &runs[1..] {
             let differ = differences(first, other);
             if !differ.is_empty() {
-                cautions.push(format!("'{other_name}' differs from '{name}' in {}.", differ.join(", ")));
+                cautions.push(format!(
+                    "'{other_name}' differs from '{name}' in {}.",
+                    differ.join(", ")
+                ));
             }
         }
     }
     let mut named: Vec<&str> = Vec::new();
     for side in pairs.iter().flat_map(|(base, other)| [base, other]) {
         let rows = side.results.rows.iter().filter(|row| row.target == side.target);
-        let noted = |row: &&Row| row.notes.iter().any(|note| note.kind.grade() != Grade::Information);
+        let noted =
+            |row: &&Row| row.notes.iter().any(|note| note.kind.grade() != Grade::Information);
         let noted = rows.filter(noted).count();
         if noted > 0 && !named.contains(&side.name.as_str()) {
             named.push(&side.name);
@@ -376,7 +402,10 @@ impl Comparisons {
                 Verdict::Slower => format!("slower than '{}'", comparison.baseline),
                 Verdict::NoDifference => format!("as fast as '{}'", comparison.baseline),
                 Verdict::Inconclusive => {
-                    format!("not clearly faster or slower than '{}' (measure longer)", comparison.baseline)
+                    format!(
+                        "not clearly faster or slower than '{}' (measure longer)",
+                        comparison.baseline
+                    )
                 }
                 Verdict::Unknown => "not compared: intervals are missing".to_owned(),
             };
@@ -419,7 +448,8 @@ mod tests {
             let p99 = row.latency_us.unwrap().p99.unwrap();
             let interval = row.ci95.as_mut().unwrap();
             interval.iops = [iops * (1.0 - half / 100.0), iops * (1.0 + half / 100.0)];
-            interval.latency_us_p99 = Some([p99 * (1.0 - half / 100.0), p99 * (1.0 + half / 100.0)]);
+            interval.latency_us_p99 =
+                Some([p99 * (1.0 - half / 100.0), p99 * (1.0 + half / 100.0)]);
             results.add_row(row);
         }
         results
@@ -459,7 +489,12 @@ mod tests {
         );
         assert_eq!(
             verdicts(&first, &other),
-            [(Faster, Faster), (Slower, Slower), (Inconclusive, Inconclusive), (NoDifference, NoDifference)]
+            [
+                (Faster, Faster),
+                (Slower, Slower),
+                (Inconclusive, Inconclusive),
+                (NoDifference, NoDifference)
+            ]
         );
         let comparisons = compare(&[("a".to_owned(), &first), ("b".to_owned(), &other)]);
         let database = &comparisons.comparisons[0].profiles[0];
@@ -468,7 +503,11 @@ mod tests {
         let [low, high] = database.iops.ci95_percent.unwrap();
         assert!(8.0 < low && low < 10.0 && 10.0 < high && high < 12.0, "{low} {high}");
         let sentences = comparisons.sentences();
-        assert!(sentences[0].starts_with("database: 'b' is faster than 'a', +10.0 % ("), "{}", sentences[0]);
+        assert!(
+            sentences[0].starts_with("database: 'b' is faster than 'a', +10.0 % ("),
+            "{}",
+            sentences[0]
+        );
         let inconclusive = "'b' is not clearly faster or slower than 'a' (measure longer), +1.4 % \
                             (";
         assert!(sentences[2].contains(inconclusive), "{}", sentences[2]);
@@ -478,8 +517,10 @@ mod tests {
     #[test]
     fn only_what_both_measured_is_compared_and_without_intervals_nothing_is_said() {
         let first = run("x", &[("database", 1, 100.0, 1.0), ("streaming", 1, 50.0, 1.0)]);
-        let mut other =
-            run("x", &[("database", 1, 100.0, 1.0), ("database", 2, 1.0, 1.0), ("streaming", 4, 50.0, 1.0)]);
+        let mut other = run(
+            "x",
+            &[("database", 1, 100.0, 1.0), ("database", 2, 1.0, 1.0), ("streaming", 4, 50.0, 1.0)],
+        );
         assert_eq!(verdicts(&first, &other), [(Verdict::NoDifference, Verdict::NoDifference)]);
         other.rows[0].ci95 = None;
         assert_eq!(verdicts(&first, &other), [(Verdict::Unknown, Verdict::Unknown)]);
@@ -536,8 +577,9 @@ mod tests {
                 run("x", &rows)
             };
             let told = verdicts(&side(), &side());
-            wrong +=
-                usize::from(told.iter().any(|(rate, _)| matches!(rate, Verdict::Faster | Verdict::Slower)));
+            wrong += usize::from(
+                told.iter().any(|(rate, _)| matches!(rate, Verdict::Faster | Verdict::Slower)),
+            );
         }
         // Five of the ten figures vary here: about half of 5 % of 400.
         assert!((2..=22).contains(&wrong), "{wrong} of 400");
@@ -549,7 +591,9 @@ mod tests {
         let mut other = first.clone();
         other.method.runtime_s = 5.0;
         other.environment.0[1].1 = "6.12.0".to_owned();
-        other.rows[0].notes.push(crate::Note { kind: crate::NoteKind::Thermal, text: "hot".to_owned() });
+        other.rows[0]
+            .notes
+            .push(crate::Note { kind: crate::NoteKind::Thermal, text: "hot".to_owned() });
         let cautions = compare(&[("a".to_owned(), &first), ("b".to_owned(), &other)]).cautions;
         assert!(cautions[0].starts_with("Each side is one run"));
         assert_eq!(

@@ -32,15 +32,20 @@ impl std::error::Error for CannotMerge {}
 /// row is in all of them.
 pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
     let [(_, first), others @ ..] = parts else {
-        return Err(CannotMerge("there is nothing to merge; give two measurements or more".to_owned()));
+        return Err(CannotMerge(
+            "there is nothing to merge; give two measurements or more".to_owned(),
+        ));
     };
     if others.is_empty() {
-        return Err(CannotMerge("one measurement alone cannot be merged; give two or more".to_owned()));
+        return Err(CannotMerge(
+            "one measurement alone cannot be merged; give two or more".to_owned(),
+        ));
     }
     for (at, (name, part)) in parts.iter().enumerate() {
         if let Some((twin, _)) = parts[..at].iter().find(|(_, other)| other.rows == part.rows) {
             return Err(CannotMerge(format!(
-                "'{twin}' and '{name}' are the same measurement, which would count twice; name each once"
+                "'{twin}' and '{name}' are the same measurement, which would count twice; name \
+                    each once"
             )));
         }
     }
@@ -49,7 +54,8 @@ pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
     for row in &first.rows {
         let mut joined = vec![(parts[0].0.as_str(), row)];
         for (name, other) in others {
-            let same = |other: &&Row| other.profile == row.profile && other.outstanding == row.outstanding;
+            let same =
+                |other: &&Row| other.profile == row.profile && other.outstanding == row.outstanding;
             joined.extend(other.rows.iter().find(same).map(|row| (name.as_str(), row)));
         }
         if joined.len() == parts.len() {
@@ -63,7 +69,9 @@ pub fn merge(parts: &[(String, Results)]) -> Result<Results, CannotMerge> {
     }
     if merged.rows.is_empty() {
         return Err(CannotMerge(
-            "no profile was measured with the same number of outstanding I/Os in all of them; measure with the same settings on every host".to_owned(),
+            "no profile was measured with the same number of outstanding I/Os in all of them; \
+                measure with the same settings on every host"
+                .to_owned(),
         ));
     }
     Ok(merged)
@@ -88,8 +96,10 @@ pub(super) fn own_facts(method: &Method) -> Vec<(String, String)> {
 
 fn notes(parts: &[(String, Results)]) -> Vec<String> {
     let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
-    let mut notes =
-        vec![format!("Merged from {}: the sums hold if these ran at the same time.", names.join(", "))];
+    let mut notes = vec![format!(
+        "Merged from {}: the sums hold if these ran at the same time.",
+        names.join(", ")
+    )];
     for (name, results) in parts {
         notes.extend(results.notes.iter().map(|note| format!("{name}: {note}")));
         let (own, first) = (&results.method, &parts[0].1.method);
@@ -105,7 +115,8 @@ fn details<'a>(parts: &[(&str, &'a Row)]) -> Result<Vec<&'a Detail>, CannotMerge
     let detail = |(name, row): &(&str, &'a Row)| {
         row.detail.as_deref().ok_or_else(|| {
             CannotMerge(format!(
-                "the rows of '{name}' have no histograms; export that measurement with 'softroc bench export --json-file' and merge the file"
+                "the rows of '{name}' have no histograms; export that measurement with 'softroc \
+                    bench export --json-file' and merge the file"
             ))
         })
     };
@@ -142,7 +153,12 @@ fn traces(details: &[&Detail], trace: impl Fn(&Detail) -> Trace) -> Vec<(f64, Tr
 }
 
 /// A row's part for reads or writes.
-fn split_of(direction: &Direction, iops: f64, throughput_mib_s: f64, traces: &[(f64, Trace)]) -> Split {
+fn split_of(
+    direction: &Direction,
+    iops: f64,
+    throughput_mib_s: f64,
+    traces: &[(f64, Trace)],
+) -> Split {
     let Count { ios, errors, .. } = direction.count;
     let latency_us = Latency::of(direction);
     Split { ios, iops, throughput_mib_s, latency_us, errors, ci95: interval(traces) }
@@ -171,8 +187,18 @@ fn join(parts: &[(&str, &Row)]) -> Result<Row, CannotMerge> {
         // Processes on several machines have no common share.
         cpu_percent: None,
         errors: both.count.errors,
-        read: split_of(&read, sum(|row| row.read.iops), sum(|row| row.read.throughput_mib_s), &reads),
-        write: split_of(&write, sum(|row| row.write.iops), sum(|row| row.write.throughput_mib_s), &writes),
+        read: split_of(
+            &read,
+            sum(|row| row.read.iops),
+            sum(|row| row.read.throughput_mib_s),
+            &reads,
+        ),
+        write: split_of(
+            &write,
+            sum(|row| row.write.iops),
+            sum(|row| row.write.throughput_mib_s),
+            &writes,
+        ),
         ci95: interval(&all),
         resources: None,
         first_error: rows.iter().find_map(|row| row.first_error.clone()),
@@ -197,7 +223,8 @@ fn joined_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// The steadiness of the least steady row.
 fn least_steady(rows: &[&Row]) -> Option<crate::SteadyState> {
     let all: Option<Vec<_>> = rows.iter().map(|row| row.steady_state).collect();
-    all?.into_iter().reduce(|worst, steady| if worst.reached && !steady.reached { steady } else { worst })
+    all?.into_iter()
+        .reduce(|worst, steady| if worst.reached && !steady.reached { steady } else { worst })
 }
 
 fn row_notes(parts: &[(&str, &Row)]) -> Vec<Note> {
@@ -300,7 +327,12 @@ mod tests {
 
     /// A run of one row whose reads took these times (in nanoseconds), this many in each of 60
     /// slices of 0.5 s.
-    fn run(name: &str, outstanding: u32, latencies_ns: &[u64], per_slice: u64) -> (String, Results) {
+    fn run(
+        name: &str,
+        outstanding: u32,
+        latencies_ns: &[u64],
+        per_slice: u64,
+    ) -> (String, Results) {
         let mut results = sample::results();
         results.rows.clear();
         results.best.clear();
@@ -317,8 +349,11 @@ mod tests {
             latency_max_ns: *latencies_ns.iter().max().unwrap(),
             errors: 1,
         };
-        let trace =
-            Trace { ios: vec![each; 60], bytes: vec![each * 4096; 60], latency_ns_sum: vec![sum; 60] };
+        let trace = Trace {
+            ios: vec![each; 60],
+            bytes: vec![each * 4096; 60],
+            latency_ns_sum: vec![sum; 60],
+        };
         let nothing = Trace { ios: vec![0; 60], bytes: vec![0; 60], latency_ns_sum: vec![0; 60] };
         let mut row = sample::row("random,read,4K", outstanding, each as f64 * 2.0, 1.0);
         row.target = name.to_owned();
@@ -350,7 +385,10 @@ mod tests {
         let latency = row.latency_us.unwrap();
         assert_eq!((latency.mean, latency.max), (3000.0, 9000.0));
         // Three of four took 1 ms: the median is that of all requests, not a mean of medians.
-        assert!((latency.p50 - 1000.0).abs() < 1.0 && (latency.p90 - 9000.0).abs() < 9.0, "{latency:?}");
+        assert!(
+            (latency.p50 - 1000.0).abs() < 1.0 && (latency.p90 - 9000.0).abs() < 9.0,
+            "{latency:?}"
+        );
         let interval = row.ci95.unwrap();
         assert_eq!((interval.iops, interval.latency_us_mean), ([80.0, 80.0], [3000.0, 3000.0]));
         // A merged result can be merged again: the order does not matter.
@@ -366,11 +404,15 @@ mod tests {
         let sentence = |parts: &[(String, Results)]| merge(parts).unwrap_err().to_string();
         let twice = [a.clone(), ("file".to_owned(), a.1.clone())];
         assert!(
-            sentence(&twice).contains("'a' and 'file' are the same measurement, which would count twice")
+            sentence(&twice)
+                .contains("'a' and 'file' are the same measurement, which would count twice")
         );
         assert!(sentence(&[]).contains("nothing to merge"));
         assert!(sentence(std::slice::from_ref(&a)).contains("one measurement alone"));
-        assert!(sentence(&[a.clone(), run("b", 8, &[1_000_000], 10)]).contains("no profile was measured"));
+        assert!(
+            sentence(&[a.clone(), run("b", 8, &[1_000_000], 10)])
+                .contains("no profile was measured")
+        );
         let mut bare = run("b", 4, &[1_000_000], 10);
         bare.1.rows[0].detail = None;
         assert!(sentence(&[a, bare]).starts_with("the rows of 'b' have no histograms; export"));

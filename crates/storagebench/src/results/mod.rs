@@ -152,7 +152,11 @@ impl Method {
 
 impl Definition {
     fn of(profile: &Profile) -> Definition {
-        Definition { name: profile.name().to_owned(), load: profile.description(), text: profile.to_toml() }
+        Definition {
+            name: profile.name().to_owned(),
+            load: profile.description(),
+            text: profile.to_toml(),
+        }
     }
 }
 
@@ -304,12 +308,19 @@ fn csv_fields(row: &Row) -> Vec<String> {
     fields.push(row.errors.to_string());
     for split in [&row.read, &row.write] {
         let Split { ios, iops, throughput_mib_s, latency_us, errors, .. } = split;
-        fields.extend([ios.to_string(), iops.to_string(), throughput_mib_s.to_string(), errors.to_string()]);
+        fields.extend([
+            ios.to_string(),
+            iops.to_string(),
+            throughput_mib_s.to_string(),
+            errors.to_string(),
+        ]);
         fields.extend(latency_fields(*latency_us));
     }
-    let interval = row.ci95.map(|ci| [ci.iops[0], ci.iops[1], ci.latency_us_mean[0], ci.latency_us_mean[1]]);
+    let interval =
+        row.ci95.map(|ci| [ci.iops[0], ci.iops[1], ci.latency_us_mean[0], ci.latency_us_mean[1]]);
     fields.extend(interval.map_or_else(Default::default, |ends| ends.map(|end| end.to_string())));
-    let blocks = row.blocks.iter().flatten().map(|block| format!("{}:{}", block.bytes, block.share));
+    let blocks =
+        row.blocks.iter().flatten().map(|block| format!("{}:{}", block.bytes, block.share));
     fields.push(blocks.collect::<Vec<_>>().join(" "));
     let resources = row.resources.iter().flatten().map(|(name, busy)| format!("{name}:{busy}"));
     fields.push(resources.collect::<Vec<_>>().join(" "));
@@ -365,12 +376,16 @@ mod tests {
             "write",
             "ci95",
         ];
-        let places: Vec<usize> = names.map(|name| text.find(&format!("\"{name}\":")).unwrap()).to_vec();
+        let places: Vec<usize> =
+            names.map(|name| text.find(&format!("\"{name}\":")).unwrap()).to_vec();
         assert_eq!(row.as_object().unwrap().len(), names.len());
         // "ios" and others also occur in the splits, but first in the row itself.
         assert!(places.is_sorted(), "{places:?}");
         for name in ["mean", "p50", "p90", "p99", "p999", "max"] {
-            assert!(row["latency_us"][name].is_f64() && row["read"]["latency_us"][name].is_f64(), "{name}");
+            assert!(
+                row["latency_us"][name].is_f64() && row["read"]["latency_us"][name].is_f64(),
+                "{name}"
+            );
         }
         assert!(row["ci95"]["iops"][1].is_f64() && row["ci95"]["latency_us_mean"][0].is_f64());
         assert_eq!(json["best"]["database"]["outstanding"], 8);
@@ -387,8 +402,10 @@ mod tests {
             assert!(json.get(absent).is_none(), "{absent}");
         }
         row.block_bytes = None;
-        row.blocks =
-            Some(vec![BlockShare { bytes: 4096, share: 0.6 }, BlockShare { bytes: 512, share: 0.4 }]);
+        row.blocks = Some(vec![
+            BlockShare { bytes: 4096, share: 0.6 },
+            BlockShare { bytes: 512, share: 0.4 },
+        ]);
         row.resources = Some([("link".to_owned(), 12.5)].into());
         let json = serde_json::to_value(&row).unwrap();
         assert!(json["block_bytes"].is_null());
@@ -418,13 +435,23 @@ mod tests {
     fn csv_has_a_field_for_every_column_and_quotes_what_needs_it() {
         let mut results = sample::results();
         results.rows[0].target = "a \"b\",c".to_owned();
-        results.rows[0].ci95 =
-            Some(Interval95 { iops: [1.0, 2.0], latency_us_mean: [3.0, 4.0], ..Interval95::default() });
+        results.rows[0].ci95 = Some(Interval95 {
+            iops: [1.0, 2.0],
+            latency_us_mean: [3.0, 4.0],
+            ..Interval95::default()
+        });
         let csv = results.to_csv();
         let lines: Vec<&str> = csv.split_terminator("\r\n").collect();
         assert_eq!(lines.len(), 1 + results.rows.len());
-        assert!(lines[0].starts_with("target,profile,access,read_percent,block_bytes,outstanding,workers,"));
-        assert!(lines[1].starts_with("\"a \"\"b\"\",c\",database,random,67,8192,1,1,30,"), "{}", lines[1]);
+        assert!(
+            lines[0]
+                .starts_with("target,profile,access,read_percent,block_bytes,outstanding,workers,")
+        );
+        assert!(
+            lines[1].starts_with("\"a \"\"b\"\",c\",database,random,67,8192,1,1,30,"),
+            "{}",
+            lines[1]
+        );
         assert_eq!(csv_columns().len(), csv_fields(&results.rows[0]).len());
         let columns = lines[0].split(',').count();
         assert_eq!(lines[2].split(',').count(), columns, "{}", lines[2]);

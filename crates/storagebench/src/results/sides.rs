@@ -50,9 +50,14 @@ fn environment(runs: &[(String, Results)]) -> Environment {
         }
         for (name, value) in &results.environment.0 {
             let everywhere = runs.iter().all(|(_, other)| {
-                other.environment.0.iter().any(|(other_name, other)| other_name == name && other == value)
+                other
+                    .environment
+                    .0
+                    .iter()
+                    .any(|(other_name, other)| other_name == name && other == value)
             });
-            let fact = (if everywhere { name.clone() } else { format!("{run}: {name}") }, value.clone());
+            let fact =
+                (if everywhere { name.clone() } else { format!("{run}: {name}") }, value.clone());
             if !facts.contains(&fact) {
                 facts.push(fact);
             }

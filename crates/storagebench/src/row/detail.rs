@@ -10,8 +10,8 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A histogram of latencies in nanoseconds as text: HdrHistogram's V2 format, compressed with zlib, in base64.
-/// Other HdrHistogram tools can read it (their "compressed" form).
+/// A histogram of latencies in nanoseconds as text: HdrHistogram's V2 format, compressed with zlib,
+/// in base64. Other HdrHistogram tools can read it (their "compressed" form).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LatencyHistogram(String);
@@ -45,8 +45,9 @@ impl LatencyHistogram {
     pub(crate) fn decode(&self) -> Result<Histogram<u64>, NotAHistogram> {
         let wrong = |error: &dyn fmt::Display| NotAHistogram(error.to_string());
         let bytes = STANDARD.decode(&self.0).map_err(|error| wrong(&error))?;
-        let read: Histogram<u64> =
-            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| wrong(&error))?;
+        let read: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| wrong(&error))?;
         let mut ours = histogram();
         ours.add(&read).map_err(|error| wrong(&error))?;
         Ok(ours)
@@ -120,7 +121,11 @@ impl Detail {
         let trace = |count: fn(&Slice) -> &crate::statistics::meter::Count| Trace {
             ios: reading.slices.iter().map(|slice| count(slice).ios).collect(),
             bytes: reading.slices.iter().map(|slice| count(slice).bytes).collect(),
-            latency_ns_sum: reading.slices.iter().map(|slice| count(slice).latency_sum_ns).collect(),
+            latency_ns_sum: reading
+                .slices
+                .iter()
+                .map(|slice| count(slice).latency_sum_ns)
+                .collect(),
         };
         let p99 = |slice: &Slice| slice.both().quantile_ns(0.99).map(|ns| rounded(ns as f64 / 1e3));
         Detail {

@@ -70,7 +70,8 @@ pub struct OpenLoop {
     pub behind_s: f64,
 }
 
-/// One measured (or predicted) point: a target under one profile with one number of outstanding I/Os.
+/// One measured (or predicted) point: a target under one profile with one number of outstanding
+/// I/Os.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The user's name for the target.
@@ -192,11 +193,17 @@ impl Row {
         let interval = |direction: &Direction,
                         parts: &dyn Fn(
             &crate::statistics::meter::Slice,
-        ) -> crate::statistics::meter::Part| { batches.interval(direction, parts) };
+        ) -> crate::statistics::meter::Part| {
+            batches.interval(direction, parts)
+        };
         let all = Split::of(&both, seconds, interval(&both, &|slice| slice.both()));
-        let read = Split::of(&reading.read, seconds, interval(&reading.read, &|slice| slice.read.clone()));
-        let write =
-            Split::of(&reading.write, seconds, interval(&reading.write, &|slice| slice.write.clone()));
+        let read =
+            Split::of(&reading.read, seconds, interval(&reading.read, &|slice| slice.read.clone()));
+        let write = Split::of(
+            &reading.write,
+            seconds,
+            interval(&reading.write, &|slice| slice.write.clone()),
+        );
         Some(Row {
             target: about.target.to_owned(),
             profile: about.profile.name().to_owned(),
@@ -222,7 +229,9 @@ impl Row {
                 rate: schedule.rate(),
                 poisson: schedule.arrivals() == Arrivals::Poisson,
                 waited_percent: rounded(schedule.overdue_percent()),
-                behind_s: rounded(point.meter.window_end_ns().saturating_sub(schedule.due_ns()) as f64 / 1e9),
+                behind_s: rounded(
+                    point.meter.window_end_ns().saturating_sub(schedule.due_ns()) as f64 / 1e9,
+                ),
             }),
             steady_state: about.steady_state,
             notes: Vec::new(),

@@ -150,14 +150,16 @@ fn errors(row: &Row) -> Option<String> {
 fn not_steady(row: &Row, expected: &Expected) -> Option<String> {
     let steady = row.steady_state.filter(|steady| !steady.reached)?;
     let seen = format!(
-        "five rounds of {} differ by {:.0} % of their average and drift by {:.0} % (20 % and 10 % would be steady)",
+        "five rounds of {} differ by {:.0} % of their average and drift by {:.0} % (20 % and 10 % \
+            would be steady)",
         duration(steady.round_s * 1e6),
         steady.range_percent,
         steady.slope_percent
     );
     Some(match expected.max_rounds {
         Some(_) => format!(
-            "No steady state within {} rounds: the last {seen}. The figures describe these rounds, not the target.",
+            "No steady state within {} rounds: the last {seen}. The figures describe these rounds, \
+                not the target.",
             steady.rounds
         ),
         None => format!(
@@ -183,7 +185,8 @@ fn unsure(row: &Row, expected: &Expected) -> Option<String> {
     };
     let half = |[low, high]: [f64; 2], value: f64| (high - low) / 2.0 / value * 100.0;
     let rate = half(interval.iops, row.iops);
-    let latency = row.latency_us.map_or(0.0, |latency| half(interval.latency_us_mean, latency.mean));
+    let latency =
+        row.latency_us.map_or(0.0, |latency| half(interval.latency_us_mean, latency.mean));
     let widest = rate.max(latency);
     // A deviation below the displayed precision needs no note.
     (widest > wanted * 1.005).then(|| {
@@ -202,13 +205,15 @@ fn few_requests(row: &Row) -> Option<String> {
 fn saturated(around: &Surrounded) -> Option<String> {
     if let Some(thread) = around.thread_percent().filter(|percent| *percent >= SATURATED_PERCENT) {
         return Some(format!(
-            "The measuring thread used {thread:.0} % of its core: the figures may be the generator's limit, not the target's."
+            "The measuring thread used {thread:.0} % of its core: the figures may be the \
+                generator's limit, not the target's."
         ));
     }
     let (machine, cores) = (around.machine_percent()?, f64::from(around.cores()?));
     (machine >= SATURATED_PERCENT * cores).then(|| {
         format!(
-            "All {cores} processors were busy ({machine:.0} % of {:.0} %): the figures may be the machine's limit, not the target's.",
+            "All {cores} processors were busy ({machine:.0} % of {:.0} %): the figures may be the \
+                machine's limit, not the target's.",
             cores * 100.0
         )
     })
@@ -218,7 +223,8 @@ fn stolen(around: &Surrounded) -> Option<String> {
     let (stolen, cores) = (around.stolen_percent()?, f64::from(around.cores()?));
     (stolen >= STOLEN_PERCENT * cores).then(|| {
         format!(
-            "The hypervisor took {stolen:.0} % of a core away: this machine is shared, and figures vary with its neighbours."
+            "The hypervisor took {stolen:.0} % of a core away: this machine is shared, and figures \
+                vary with its neighbours."
         )
     })
 }
@@ -227,7 +233,9 @@ fn others(around: &Surrounded) -> Option<String> {
     let own = around.process_percent()? + around.server_percent().unwrap_or_default();
     let others = around.machine_percent()? - own;
     (others >= OTHERS_PERCENT).then(|| {
-        format!("Other processes and the kernel's own threads used {others:.0} % of a core meanwhile.")
+        format!(
+            "Other processes and the kernel's own threads used {others:.0} % of a core meanwhile."
+        )
     })
 }
 
@@ -241,7 +249,8 @@ fn device_busy(row: &Row, around: &Surrounded) -> Option<String> {
     let ((read, written), (ours_read, ours_written)) = (around.device_bytes()?, moved(row));
     let name = &around.looks.last()?.device.as_ref()?.name;
     let floor = DEVICE_FLOOR_BYTES_S * row.duration_s;
-    let beyond = |device: f64, ours: f64| device - ours > (ours * DEVICE_PERCENT / 100.0).max(floor);
+    let beyond =
+        |device: f64, ours: f64| device - ours > (ours * DEVICE_PERCENT / 100.0).max(floor);
     (beyond(read, ours_read) || beyond(written, ours_written)).then(|| {
         let rate = |bytes: f64| number(bytes / row.duration_s / f64::from(1 << 20));
         format!(
@@ -296,8 +305,9 @@ fn thermal(around: &Surrounded) -> Option<String> {
     let look = around.looks.last()?;
     let (celsius, limit) = look.device_celsius?;
     let name = look.device.as_ref().map_or("target", |device| device.name.as_str());
-    (celsius >= limit)
-        .then(|| format!("The device {name} is at {celsius:.0} °C; from {limit:.0} °C on it may slow down."))
+    (celsius >= limit).then(|| {
+        format!("The device {name} is at {celsius:.0} °C; from {limit:.0} °C on it may slow down.")
+    })
 }
 
 #[cfg(test)]
@@ -317,7 +327,11 @@ mod tests {
             machine: Some(MachineTime { cores: 2, busy_ns: 0, stolen_ns: 0 }),
             clock_mhz: Some(3000.0),
             throttles: Some(7),
-            device: Some(DeviceCounters { name: "sda".to_owned(), read_bytes: 0, written_bytes: 0 }),
+            device: Some(DeviceCounters {
+                name: "sda".to_owned(),
+                read_bytes: 0,
+                written_bytes: 0,
+            }),
             device_celsius: None,
         };
         let row = sample::row("database", 8, 10_000.0, 800.0);
@@ -374,10 +388,15 @@ mod tests {
     fn what_is_seen_around_a_run_is_noted() {
         type Change = fn(&mut Snapshot);
         let cases: [(Change, NoteKind, &str); 9] = [
-            (|look| look.thread_cpu_ns = Some(29 * SECOND), NoteKind::CpuSaturated, "used 97 % of its core"),
+            (
+                |look| look.thread_cpu_ns = Some(29 * SECOND),
+                NoteKind::CpuSaturated,
+                "used 97 % of its core",
+            ),
             (
                 |look| {
-                    look.machine = Some(MachineTime { cores: 2, busy_ns: 59 * SECOND, stolen_ns: 0 });
+                    look.machine =
+                        Some(MachineTime { cores: 2, busy_ns: 59 * SECOND, stolen_ns: 0 });
                     look.process_cpu_ns = Some(58 * SECOND);
                 },
                 NoteKind::CpuSaturated,
@@ -393,7 +412,8 @@ mod tests {
             ),
             (
                 |look| {
-                    look.machine = Some(MachineTime { cores: 2, busy_ns: 30 * SECOND, stolen_ns: 0 });
+                    look.machine =
+                        Some(MachineTime { cores: 2, busy_ns: 30 * SECOND, stolen_ns: 0 });
                 },
                 NoteKind::BackgroundLoad,
                 "used 50 % of a core",
@@ -408,7 +428,11 @@ mod tests {
                 NoteKind::CacheHits,
                 "50 % of the read data did not come from the device sda",
             ),
-            (|look| look.clock_mhz = Some(2000.0), NoteKind::ClockUnstable, "between 2000 and 3000 MHz"),
+            (
+                |look| look.clock_mhz = Some(2000.0),
+                NoteKind::ClockUnstable,
+                "between 2000 and 3000 MHz",
+            ),
             (|look| look.throttles = Some(9), NoteKind::Thermal, "slowed down 2 times"),
             (
                 |look| look.device_celsius = Some((84.0, 80.0)),
@@ -453,9 +477,20 @@ mod tests {
         let expected =
             Expected { confidence_percent: Some(1.0), max_rounds: Some(25), ..Expected::default() };
         use NoteKind::{Errors, FewRequests, NotSteady, SlowSwings, Unsure};
-        assert_eq!(kinds(&row, &around, &expected), [Errors, NotSteady, SlowSwings, Unsure, FewRequests]);
-        let texts: Vec<String> = judge(&row, &around, &expected).iter().map(Note::to_string).collect();
-        assert!(texts[1].starts_with("No steady state within 25 rounds: the last five rounds of 60.0 s differ by 31 % of their average and drift by 4 %"), "{}", texts[1]);
+        assert_eq!(
+            kinds(&row, &around, &expected),
+            [Errors, NotSteady, SlowSwings, Unsure, FewRequests]
+        );
+        let texts: Vec<String> =
+            judge(&row, &around, &expected).iter().map(Note::to_string).collect();
+        assert!(
+            texts[1].starts_with(
+                "No steady state within 25 rounds: the last five rounds of \
+            60.0 s differ by 31 % of their average and drift by 4 %"
+            ),
+            "{}",
+            texts[1]
+        );
         assert!(texts[3].contains("± 2.0 % only, not to the ± 1 % asked for"), "{}", texts[3]);
     }
 }

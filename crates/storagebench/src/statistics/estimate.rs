@@ -79,7 +79,9 @@ pub fn student_t_95(freedom: f64) -> f64 {
     let g1 = (x.powi(3) + x) / 4.0;
     let g2 = (5.0 * x.powi(5) + 16.0 * x.powi(3) + 3.0 * x) / 96.0;
     let g3 = (3.0 * x.powi(7) + 19.0 * x.powi(5) + 17.0 * x.powi(3) - 15.0 * x) / 384.0;
-    let g4 = (79.0 * x.powi(9) + 776.0 * x.powi(7) + 1482.0 * x.powi(5) - 1920.0 * x.powi(3) - 945.0 * x)
+    let g4 = (79.0 * x.powi(9) + 776.0 * x.powi(7) + 1482.0 * x.powi(5)
+        - 1920.0 * x.powi(3)
+        - 945.0 * x)
         / 92_160.0;
     x + g1 / n + g2 / n.powi(2) + g3 / n.powi(3) + g4 / n.powi(4)
 }
@@ -118,7 +120,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
     // The fraction converges quickly on one side of the mean only.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(x, a, b) / a
@@ -182,7 +185,8 @@ pub(crate) fn ratio(over: &[f64], under: &[f64]) -> Option<Estimate> {
     }
     let ratio = over.iter().sum::<f64>() / all;
     let per_batch = all / under.len() as f64;
-    let deviations: Vec<f64> = over.iter().zip(under).map(|(o, u)| (o - ratio * u) / per_batch).collect();
+    let deviations: Vec<f64> =
+        over.iter().zip(under).map(|(o, u)| (o - ratio * u) / per_batch).collect();
     Some(estimate(ratio, &deviations))
 }
 
@@ -228,7 +232,11 @@ mod tests {
             (100.0, 1.9840),
             (100_000.0, 1.9600),
         ] {
-            assert!((student_t_95(freedom) - value).abs() < 0.0005, "{freedom}: {}", student_t_95(freedom));
+            assert!(
+                (student_t_95(freedom) - value).abs() < 0.0005,
+                "{freedom}: {}",
+                student_t_95(freedom)
+            );
         }
         assert!(student_t_95(0.5).is_infinite() && student_t_95(f64::NAN).is_infinite());
         assert!((3.2..4.3).contains(&student_t_95(2.5)));
@@ -241,11 +249,19 @@ mod tests {
             let p = student_p(student_t_95(freedom), freedom);
             assert!((p - 0.05).abs() < 0.0002, "{freedom}: {p}");
         }
-        for (t, freedom, p) in [(1.0, 1.0, 0.5), (2.576, 1e6, 0.01), (3.659, 29.0, 0.001), (0.0, 7.0, 1.0)] {
-            assert!((student_p(t, freedom) - p).abs() < 1e-4, "{t} {freedom}: {}", student_p(t, freedom));
+        for (t, freedom, p) in
+            [(1.0, 1.0, 0.5), (2.576, 1e6, 0.01), (3.659, 29.0, 0.001), (0.0, 7.0, 1.0)]
+        {
+            assert!(
+                (student_p(t, freedom) - p).abs() < 1e-4,
+                "{t} {freedom}: {}",
+                student_p(t, freedom)
+            );
         }
         assert_eq!((student_p(f64::INFINITY, 3.0), student_p(f64::NAN, 3.0)), (0.0, 1.0));
-        for (level, freedom, t) in [(0.05, 29.0, 2.0452), (0.01, 10.0, 3.1693), (0.001, 5.0, 6.8688)] {
+        for (level, freedom, t) in
+            [(0.05, 29.0, 2.0452), (0.01, 10.0, 3.1693), (0.001, 5.0, 6.8688)]
+        {
             assert!((student_t(level, freedom) - t).abs() < 1e-4, "{level} {freedom}");
         }
     }
@@ -295,7 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_misses_because_the_target_remembers_longer_than_a_batch_is_rarely_unnoticed() {
+    fn an_interval_that_misses_because_the_target_remembers_longer_than_a_batch_is_rarely_unnoticed()
+     {
         let mut random = Random::new(12);
         let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let mut normal = move || {
@@ -319,7 +336,8 @@ mod tests {
                 let [low, high] = estimate.interval();
                 let holds = low <= 100.0 && 100.0 <= high;
                 held += u32::from(holds);
-                unnoticed += u32::from(!holds && estimate.correlation < crate::row::notes::SLOW_CORRELATION);
+                unnoticed +=
+                    u32::from(!holds && estimate.correlation < crate::row::notes::SLOW_CORRELATION);
             }
             assert!(held >= least, "{memory}: {held} of 1000");
             assert!(unnoticed <= 80, "{memory}: {unnoticed} of 1000");
@@ -337,7 +355,8 @@ mod tests {
 
     #[test]
     fn a_slow_wave_widens_the_interval_and_an_alternation_does_not_narrow_it() {
-        let wave: Vec<f64> = (0..30).map(|at| (f64::from(at) / 30.0 * std::f64::consts::TAU).sin()).collect();
+        let wave: Vec<f64> =
+            (0..30).map(|at| (f64::from(at) / 30.0 * std::f64::consts::TAU).sin()).collect();
         let shuffled: Vec<f64> = (0..30).map(|at| wave[at * 7 % 30]).collect();
         let (slow, fast) = (mean(&wave).unwrap(), mean(&shuffled).unwrap());
         assert!(slow.correlation > 0.8 && slow.error > 2.0 * fast.error);

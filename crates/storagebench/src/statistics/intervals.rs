@@ -58,7 +58,10 @@ impl<'a> Batches<'a> {
     /// remainder at the end is not part of the spread.
     pub(crate) fn of_slices(slices: &'a [Slice], slice_ns: u64) -> Batches<'a> {
         let each = (slices.len() / BATCHES).max(1);
-        Batches { groups: slices.chunks_exact(each).collect(), batch_s: each as f64 * slice_ns as f64 / 1e9 }
+        Batches {
+            groups: slices.chunks_exact(each).collect(),
+            batch_s: each as f64 * slice_ns as f64 / 1e9,
+        }
     }
 
     fn sums(&self, value: impl Fn(&Slice) -> u64) -> Vec<f64> {
@@ -115,7 +118,9 @@ impl<'a> Batches<'a> {
         Some(Interval95 {
             iops: rate.interval().map(rounded),
             latency_us_mean: latency.interval().map(|ns| rounded(ns / 1e3)),
-            throughput_mib_s: Some(bytes.interval().map(|bytes| rounded(bytes / f64::from(1 << 20)))),
+            throughput_mib_s: Some(
+                bytes.interval().map(|bytes| rounded(bytes / f64::from(1 << 20))),
+            ),
             latency_us_p50: percentile(0.5),
             latency_us_p90: percentile(0.9),
             latency_us_p99: percentile(0.99),

@@ -1,9 +1,10 @@
 //! Steady state: whether a target's latest rounds are alike.
 //!
-//! The rule is that of the SNIA Solid State Storage Performance Test Specification (Enterprise, 2.0.2): over a
-//! window of five rounds, (1) the largest and the smallest value differ by at most 20 % of the window's average,
-//! and (2) the least-squares line through the five values rises or falls by at most 10 % of the average from the
-//! window's first round to its last. A test ends with the first window that passes, or after 25 rounds without one.
+//! The rule is that of the SNIA Solid State Storage Performance Test Specification (Enterprise,
+//! 2.0.2): over a window of five rounds, (1) the largest and the smallest value differ by at most
+//! 20 % of the window's average, and (2) the least-squares line through the five values rises or
+//! falls by at most 10 % of the average from the window's first round to its last. A test ends with
+//! the first window that passes, or after 25 rounds without one.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -28,24 +29,34 @@ pub struct SteadyRule {
 impl SteadyRule {
     /// The rule of the SNIA test with rounds of this length; the test uses one minute.
     pub fn snia(round: Duration) -> SteadyRule {
-        SteadyRule { round, window_rounds: 5, max_rounds: 25, range_percent: 20.0, slope_percent: 10.0 }
+        SteadyRule {
+            round,
+            window_rounds: 5,
+            max_rounds: 25,
+            range_percent: 20.0,
+            slope_percent: 10.0,
+        }
     }
 
     /// Evaluates the last window of `rounds` (a figure each); `None` if there are too few.
     pub fn judge(&self, rounds: &[f64]) -> Option<SteadyState> {
         let window = self.window_rounds as usize;
-        let last = rounds.get(rounds.len().checked_sub(window)?..).filter(|last| last.len() >= 2)?;
+        let last =
+            rounds.get(rounds.len().checked_sub(window)?..).filter(|last| last.len() >= 2)?;
         let average = last.iter().sum::<f64>() / window as f64;
-        let (low, high) = last.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-            (low.min(*value), high.max(*value))
-        });
+        let (low, high) =
+            last.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(*value), high.max(*value))
+            });
         // Without any throughput, the state does not count as steady.
         let moves = average > 0.0;
         let percent = |value: f64| if moves { (value / average * 1e5).round() / 1e3 } else { 0.0 };
         let range_percent = percent(high - low);
         let slope_percent = percent(slope(last).abs() * (window - 1) as f64);
         Some(SteadyState {
-            reached: moves && range_percent <= self.range_percent && slope_percent <= self.slope_percent,
+            reached: moves
+                && range_percent <= self.range_percent
+                && slope_percent <= self.slope_percent,
             rounds: rounds.len() as u32,
             round_s: self.round.as_secs_f64(),
             range_percent,
@@ -74,7 +85,8 @@ pub struct SteadyState {
 fn slope(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let (middle, average) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
-    let pairs = || values.iter().enumerate().map(|(at, value)| (at as f64 - middle, value - average));
+    let pairs =
+        || values.iter().enumerate().map(|(at, value)| (at as f64 - middle, value - average));
     pairs().map(|(x, y)| x * y).sum::<f64>() / pairs().map(|(x, _)| x * x).sum::<f64>()
 }
 

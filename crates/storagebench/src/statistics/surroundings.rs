@@ -119,7 +119,8 @@ impl Surrounded {
     /// The lowest and the highest clock.
     pub fn clock_mhz(&self) -> Option<(f64, f64)> {
         let clocks = self.looks.iter().filter_map(|look| look.clock_mhz);
-        let ends = clocks.fold((f64::INFINITY, 0.0_f64), |(low, high), mhz| (low.min(mhz), high.max(mhz)));
+        let ends =
+            clocks.fold((f64::INFINITY, 0.0_f64), |(low, high), mhz| (low.min(mhz), high.max(mhz)));
         (ends.1 > 0.0).then_some(ends)
     }
 

@@ -1,13 +1,13 @@
-// A small deterministic world: virtual time, and a drive that is a queue before a few servers whose service
-// time is known, so that what StorageBench must measure can be computed. (Plain comments: the guide in
-// lib.rs includes this file.)
+// A small deterministic world: virtual time, and a drive that is a queue before a few servers whose
+// service time is known, so that what StorageBench must measure can be computed. (Plain comments:
+// the guide in lib.rs includes this file.)
 
 use platform::sync::split_mix;
 use platform::{
     Address, BlockStatus, Buf, BufferPool, Completion, Drive, DriveIdentity, DriveInfo, DriveKind,
-    DriveSource, Env, Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome, IoRequest,
-    KeptMemory, KeptSize, Listener, LocalFuture, Schedule, StateStore, StatusExtent, StreamSource, Unpark,
-    Work, World,
+    DriveSource, Env, Error, ErrorKind, Executor, Instant, IoError, IoErrorKind, IoOutcome,
+    IoRequest, KeptMemory, KeptSize, Listener, LocalFuture, Schedule, StateStore, StatusExtent,
+    StreamSource, Unpark, Work, World,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,7 +31,12 @@ impl StateStore for NoState {
     fn store<'a>(&'a self, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
-    fn replace<'a>(&'a self, _: &'a str, _: &'a str, _: Vec<u8>) -> LocalFuture<'a, platform::Result<()>> {
+    fn replace<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+        _: Vec<u8>,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { Ok(()) })
     }
     fn set_aside<'a>(&'a self, _: &'a str, _: &'a str) -> LocalFuture<'a, platform::Result<bool>> {
@@ -71,7 +76,10 @@ impl World for VirtualWorld {
     fn charge(&self, _: Work) -> Duration {
         Duration::ZERO
     }
-    fn open_drive<'a>(&'a self, _: &'a str) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
+    fn open_drive<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { absent() })
     }
     fn open_drive_for_reading<'a>(
@@ -80,13 +88,20 @@ impl World for VirtualWorld {
     ) -> LocalFuture<'a, platform::Result<Arc<dyn DriveSource>>> {
         Box::pin(async { absent() })
     }
-    fn create_drive<'a>(&'a self, _: &'a str, _: ByteCount) -> LocalFuture<'a, platform::Result<()>> {
+    fn create_drive<'a>(
+        &'a self,
+        _: &'a str,
+        _: ByteCount,
+    ) -> LocalFuture<'a, platform::Result<()>> {
         Box::pin(async { absent() })
     }
     fn listen<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Rc<dyn Listener>>> {
         Box::pin(async { absent() })
     }
-    fn connect<'a>(&'a self, _: &'a Address) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
+    fn connect<'a>(
+        &'a self,
+        _: &'a Address,
+    ) -> LocalFuture<'a, platform::Result<Box<dyn StreamSource>>> {
         Box::pin(async { absent() })
     }
     fn kept_memory<'a>(
@@ -139,7 +154,8 @@ impl TestWorld {
                 return output;
             }
             let next = self.executor.next_deadline();
-            let next = next.unwrap_or_else(|| panic!("stalled: {:?}", self.executor.unfinished_tasks()));
+            let next =
+                next.unwrap_or_else(|| panic!("stalled: {:?}", self.executor.unfinished_tasks()));
             self.world.now.set(self.world.now.get().max(next));
             self.executor.fire_timers(self.world.now.get());
             self.executor.expire_operations(self.world.now.get());
@@ -297,8 +313,9 @@ impl TestDrive {
                 let status = |at| if is_data(at) { BlockStatus::Data } else { BlockStatus::Hole };
                 let pages = (range.start.0..range.end().0).step_by(4096);
                 let mut outcome = IoOutcome::done(len.0);
-                outcome.extents =
-                    pages.map(|at| StatusExtent { len: ByteCount(4096), status: status(at) }).collect();
+                outcome.extents = pages
+                    .map(|at| StatusExtent { len: ByteCount(4096), status: status(at) })
+                    .collect();
                 outcome
             }
             _ => IoOutcome::done(len.0),
@@ -309,7 +326,9 @@ impl TestDrive {
         let result = match self.fault.get() {
             Fault::After(count, kind) if number > count => Err(IoError::new(kind)),
             Fault::Every(count, kind) if number.is_multiple_of(count) => Err(IoError::new(kind)),
-            Fault::ShortEvery(count) if number.is_multiple_of(count) => outcome.result.map(|len| len / 2),
+            Fault::ShortEvery(count) if number.is_multiple_of(count) => {
+                outcome.result.map(|len| len / 2)
+            }
             _ => outcome.result,
         };
         IoOutcome { result, ..outcome }
@@ -344,7 +363,11 @@ impl Drive for TestDrive {
         self.requests.set(number);
         let write = matches!(request, IoRequest::Write { .. });
         if self.remembers.get() {
-            self.seen.borrow_mut().push(Seen { write, offset: request.range().start.0, at_ns: now });
+            self.seen.borrow_mut().push(Seen {
+                write,
+                offset: request.range().start.0,
+                at_ns: now,
+            });
         }
         if matches!(self.fault.get(), Fault::Silent(count) if number > count) {
             self.held.borrow_mut().push(completion);

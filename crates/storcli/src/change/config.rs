@@ -1,4 +1,5 @@
-//! `/cN get config file=F`, `/cN set config file=F`: the file of `softroc config save`, and `softroc config restore --create` of it.
+//! `/cN get config file=F`, `/cN set config file=F`: the file of `softroc config save`, and
+//! `softroc config restore --create` of it.
 //!
 //! (The files of hardware controllers have an undocumented format, and are refused.)
 
@@ -16,8 +17,9 @@ fn path(file: &Word) -> Option<&str> {
 pub(super) fn get(file: &Word, machine: &mut dyn Machine) -> Answer {
     let Some(path) = path(file) else { return Answer::unsupported() };
     let document = machine.configuration().map_err(Refusal::from);
-    let done =
-        document.and_then(|document| machine.write(path, &document).map_err(|why| Refusal::new(OTHER, why)));
+    let done = document.and_then(|document| {
+        machine.write(path, &document).map_err(|why| Refusal::new(OTHER, why))
+    });
     outcome("-", "Get Config", done)
 }
 
@@ -31,7 +33,8 @@ pub(super) fn set(file: &Word, machine: &mut dyn Machine) -> Answer {
         [first, others @ ..] => Err(Refusal::new(
             OTHER,
             format!(
-                "differs from the file: {first} (and {} more); run 'softroc config restore {path} --dry-run'",
+                "differs from the file: {first} (and {} more); run 'softroc config restore {path} \
+                    --dry-run'",
                 others.len()
             ),
         )),

@@ -28,7 +28,9 @@ pub(super) fn answer(view: &View, words: &[Word], machine: &mut dyn Machine) -> 
             let force = Refusal::new(255, "all volumes would be deleted, use 'force' option");
             outcome("-", "Delete Config", Err(force))
         }
-        ["delete" | "del", "config", "force"] => outcome("-", "Delete Config", delete_all(view, machine)),
+        ["delete" | "del", "config", "force"] => {
+            outcome("-", "Delete Config", delete_all(view, machine))
+        }
         ["set", ..] => property::answer(view, &words[1..], machine),
         _ => Answer::unsupported(),
     }
@@ -50,7 +52,8 @@ fn patrol_task(view: &View, verb: &str, machine: &mut dyn Machine) -> Result<(),
 
 fn delete_all(view: &View, machine: &mut dyn Machine) -> Result<(), Refusal> {
     for volume in view.volumes() {
-        let command = Command::VolumeDelete { volume: volume.volume.uuid.clone(), disconnect_hosts: false };
+        let command =
+            Command::VolumeDelete { volume: volume.volume.uuid.clone(), disconnect_hosts: false };
         ask(machine, command)?;
     }
     Ok(())

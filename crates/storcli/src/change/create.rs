@@ -56,7 +56,8 @@ fn orders(view: &View, wanted: &Wanted) -> Result<Vec<Order>, Refusal> {
             let create = CreateVolume {
                 name,
                 // A RAID 0 of one drive is a JBOD.
-                level: if drives.len() == 1 && level == "raid0" { "jbod" } else { level }.to_owned(),
+                level: if drives.len() == 1 && level == "raid0" { "jbod" } else { level }
+                    .to_owned(),
                 drives: drives.clone(),
                 spans,
                 strip_bytes: wanted.strip_bytes,
@@ -84,7 +85,8 @@ fn create(orders: &[Order], wanted: &Wanted, machine: &mut dyn Machine) -> Resul
             // Created volumes stay: deleting them would use up their numbers, and hosts may already
             // use them.
             Err(refusal) if !created.is_empty() => {
-                let message = format!("{}; created before that: {}", refusal.message, created.join(", "));
+                let message =
+                    format!("{}; created before that: {}", refusal.message, created.join(", "));
                 return Err(Refusal { message, ..refusal });
             }
             Err(refusal) => return Err(refusal),
@@ -94,7 +96,11 @@ fn create(orders: &[Order], wanted: &Wanted, machine: &mut dyn Machine) -> Resul
 }
 
 /// Creates a volume with its spares; returns its name.
-fn create_one(order: &Order, wanted: &Wanted, machine: &mut dyn Machine) -> Result<String, Refusal> {
+fn create_one(
+    order: &Order,
+    wanted: &Wanted,
+    machine: &mut dyn Machine,
+) -> Result<String, Refusal> {
     let mut name = order.create.name.clone();
     let reply = ask(machine, Command::VolumeCreate(order.create.clone()))?;
     if let (Reply::Volume { volume, .. }, false) = (&reply, order.is_named) {
@@ -109,7 +115,10 @@ fn create_one(order: &Order, wanted: &Wanted, machine: &mut dyn Machine) -> Resu
             ..AddSpare::default()
         };
         let Reply::Spare { .. } = ask(machine, Command::SpareAdd(spare))? else {
-            return Err(Refusal::new(OTHER, "the controller sent an unexpected reply; see its log"));
+            return Err(Refusal::new(
+                OTHER,
+                "the controller sent an unexpected reply; see its log",
+            ));
         };
     }
     Ok(name)
@@ -117,7 +126,8 @@ fn create_one(order: &Order, wanted: &Wanted, machine: &mut dyn Machine) -> Resu
 
 /// A volume without a chosen name is named after its number, which is known after the creation.
 fn named_by_number(volume: &VolumeInfo, machine: &mut dyn Machine) -> String {
-    let Some(name) = volume.number.map(|number| format!("vd{number}")).filter(|name| *name != volume.name)
+    let Some(name) =
+        volume.number.map(|number| format!("vd{number}")).filter(|name| *name != volume.name)
     else {
         return volume.name.clone();
     };

@@ -68,7 +68,8 @@ impl Change {
             ["set", "jbod"] => {
                 return Err(Refusal::new(
                     INVALID,
-                    "pass-through is not supported; create a RAID 0 per drive with 'add vd each r0'",
+                    "pass-through is not supported; create a RAID 0 per drive with 'add vd each \
+                        r0'",
                 ));
             }
             ["start", "rebuild"] => Change::StartRebuild,
@@ -89,13 +90,16 @@ impl Change {
     }
 
     fn task(verb: &str, operation: &'static str, kinds: &'static [TaskKind]) -> Change {
-        let verb = ["stop", "pause", "resume"].into_iter().find(|known| *known == verb).unwrap_or("stop");
+        let verb =
+            ["stop", "pause", "resume"].into_iter().find(|known| *known == verb).unwrap_or("stop");
         Change::Task { verb, operation, kinds }
     }
 
     fn copyback(word: &Word) -> Result<Change, Refusal> {
         let wrong = || Refusal::invalid("give the target drive: start copyback target=252:4");
-        let places = Some(word).filter(|word| word.key == "target").and_then(|word| read_places(&word.low()));
+        let places = Some(word)
+            .filter(|word| word.key == "target")
+            .and_then(|word| read_places(&word.low()));
         match places.ok_or_else(wrong)?[..] {
             [target] => Ok(Change::StartCopyback { target }),
             _ => Err(wrong()),
@@ -107,8 +111,11 @@ impl Change {
         for word in words {
             match (word.key.as_str(), word.value.as_deref()) {
                 ("dgs", Some(value)) => {
-                    let wrong =
-                        || Refusal::invalid(format!("dgs={value} does not name drive groups, such as 0,2"));
+                    let wrong = || {
+                        Refusal::invalid(format!(
+                            "dgs={value} does not name drive groups, such as 0,2"
+                        ))
+                    };
                     groups = Some(Numbers::read(&word.low()).ok_or_else(wrong)?);
                 }
                 ("enclaffinity", None) => enclosure = true,
@@ -149,7 +156,12 @@ impl Change {
         }
     }
 
-    fn carry_out(&self, view: &View, pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
+    fn carry_out(
+        &self,
+        view: &View,
+        pd: &Pd<'_>,
+        machine: &mut dyn Machine,
+    ) -> Result<(), Refusal> {
         let drive = || pd.drive.name.clone();
         let command = match self {
             Change::Online => back(pd.drive),
@@ -168,16 +180,23 @@ impl Change {
             }),
             Change::StartCopyback { target } => {
                 let target = view.at(*target).map_err(|why| Refusal::new(NOT_FOUND, why))?;
-                Command::DriveReplace { drive: drive(), with: target.drive.name.clone(), destroy_data: false }
+                Command::DriveReplace {
+                    drive: drive(),
+                    with: target.drive.name.clone(),
+                    destroy_data: false,
+                }
             }
             Change::Task { verb, operation, kinds } => {
-                let none = || Refusal::new(NOT_IN_PROGRESS, format!("{operation} is not in progress"));
+                let none =
+                    || Refusal::new(NOT_IN_PROGRESS, format!("{operation} is not in progress"));
                 of_task(verb, view.drive_task(kinds, pd.drive).ok_or_else(none)?.task)
             }
             Change::Locate(on) => Command::DriveLocate { drive: drive(), on: *on },
             Change::AddSpare { groups, enclosure, revertible } => Command::SpareAdd(AddSpare {
                 drive: drive(),
-                volumes: groups.as_ref().map_or_else(|| Ok(Vec::new()), |groups| volumes_of(view, groups))?,
+                volumes: groups
+                    .as_ref()
+                    .map_or_else(|| Ok(Vec::new()), |groups| volumes_of(view, groups))?,
                 same_enclosure: *enclosure,
                 revertible: *revertible,
                 destroy_data: false,
@@ -220,12 +239,20 @@ fn missing(pd: &Pd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
             ask(machine, back(pd.drive))?;
             ask(
                 machine,
-                Command::DriveFail { drive: drive(), accept_data_loss: true, accepted: None, dry_run: false },
+                Command::DriveFail {
+                    drive: drive(),
+                    accept_data_loss: true,
+                    accepted: None,
+                    dry_run: false,
+                },
             )
             .map(|_| ())
         }
         DriveState::Failed | DriveState::Missing if pd.drive.slot.is_some() => Ok(()),
-        _ => Err(Refusal::new(WRONG_STATE, "the drive is online or has no slot; set it offline first")),
+        _ => Err(Refusal::new(
+            WRONG_STATE,
+            "the drive is online or has no slot; set it offline first",
+        )),
     }
 }
 
@@ -250,7 +277,10 @@ fn volumes_of(view: &View, groups: &Numbers) -> Result<Vec<String>, Refusal> {
     let mut volumes = Vec::new();
     for group in view.groups() {
         volumes.extend(
-            group.first().filter(|first| groups.has(first.group)).map(|first| first.volume.uuid.clone()),
+            group
+                .first()
+                .filter(|first| groups.has(first.group))
+                .map(|first| first.volume.uuid.clone()),
         );
     }
     let known: Vec<u32> = view.volumes().iter().map(|volume| volume.group).collect();
@@ -263,8 +293,11 @@ fn volumes_of(view: &View, groups: &Numbers) -> Result<Vec<String>, Refusal> {
 
 /// The drive at a position of a group, as commands name it.
 fn member(view: &View, group: u32, array: u32, row: u32) -> Result<String, Refusal> {
-    let none = || Refusal::new(NOT_FOUND, format!("there is no position dg={group} array={array} row={row}"));
-    let volume = view.volumes().into_iter().find(|volume| volume.group == group).ok_or_else(none)?.volume;
+    let none = || {
+        Refusal::new(NOT_FOUND, format!("there is no position dg={group} array={array} row={row}"))
+    };
+    let volume =
+        view.volumes().into_iter().find(|volume| volume.group == group).ok_or_else(none)?.volume;
     let spans = usize::from(volume.spans.max(1));
     let of_span = volume.drives.len().div_ceil(spans).max(1);
     let (array, row) =

@@ -33,8 +33,11 @@ pub(super) fn answer(numbers: &Numbers, words: &[Word], machine: &mut dyn Machin
             outcome("-", "Preview of foreign configuration", told)
         }
         _ => {
-            let clearable: Vec<String> =
-                drives.iter().filter(|drive| drive.clearable).map(|drive| drive.name.clone()).collect();
+            let clearable: Vec<String> = drives
+                .iter()
+                .filter(|drive| drive.clearable)
+                .map(|drive| drive.name.clone())
+                .collect();
             let done = match clearable.is_empty() {
                 true => Err(Refusal::new(
                     WRONG_STATE,
@@ -60,9 +63,14 @@ fn import(volumes: &[ForeignVolume], machine: &mut dyn Machine) -> Result<(), Re
         }
         let command = Command::ForeignImport { volume: volume.identity.clone(), name: None };
         match ask(machine, command) {
-            Ok(Reply::Imported { .. }) => imported.extend([volume.name.as_str(), volume.identity.as_str()]),
+            Ok(Reply::Imported { .. }) => {
+                imported.extend([volume.name.as_str(), volume.identity.as_str()])
+            }
             Ok(_) => {
-                return Err(Refusal::new(255, "the controller sent an unexpected reply; see its log"));
+                return Err(Refusal::new(
+                    255,
+                    "the controller sent an unexpected reply; see its log",
+                ));
             }
             Err(refusal) => refused = Some(refusal),
         }

@@ -110,13 +110,16 @@ pub(crate) const OF_VOLUMES: &[Column] =
     &[column("VD"), left("Operation"), left("Status"), column("ErrCd"), left("ErrMsg")];
 
 /// Columns of results for drives.
-pub(crate) const OF_DRIVES: &[Column] = &[left("Drive"), left("Status"), column("ErrCd"), left("ErrMsg")];
+pub(crate) const OF_DRIVES: &[Column] =
+    &[left("Drive"), left("Status"), column("ErrCd"), left("ErrMsg")];
 
 impl Outcomes {
     /// The reply: `what` succeeded, or failed for an object.
     pub(crate) fn answer(self, what: &str, operation: &str) -> Answer {
-        let code =
-            self.rows.iter().find_map(|(_, outcome)| outcome.as_ref().err().map(|refusal| refusal.code));
+        let code = self
+            .rows
+            .iter()
+            .find_map(|(_, outcome)| outcome.as_ref().err().map(|refusal| refusal.code));
         let with_operation = self.columns.iter().any(|column| column.name == "Operation");
         let row = |(name, outcome): (Value, Result<(), Refusal>)| {
             let (status, code, message) = match outcome {
@@ -145,9 +148,8 @@ impl Outcomes {
 pub(crate) fn outcome(property: &str, what: &str, done: Result<(), Refusal>) -> Answer {
     match done {
         Ok(()) => Answer::done(format!("{what} Succeeded.")),
-        Err(refusal) => {
-            Answer::refused(property, refusal.message, refusal.code).described(format!("{what} Failed."))
-        }
+        Err(refusal) => Answer::refused(property, refusal.message, refusal.code)
+            .described(format!("{what} Failed.")),
     }
 }
 

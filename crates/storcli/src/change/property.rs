@@ -36,7 +36,9 @@ fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Se
             all_arrays(view, word, machine, &|policy| policy.task_share_percent = Some(share))?;
             one("Rebuildrate", format!("{share}%"))
         }
-        ("ccrate", _) if rest.is_empty() => schedule_rate("CC Rate", Scheduled::Check, view, word, machine),
+        ("ccrate", _) if rest.is_empty() => {
+            schedule_rate("CC Rate", Scheduled::Check, view, word, machine)
+        }
         ("prrate", _) if rest.is_empty() => {
             schedule_rate("Patrol Read Rate", Scheduled::Patrol, view, word, machine)
         }
@@ -55,7 +57,8 @@ fn set(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> Se
         ("jbod", "on" | "off") if !is_force(rest) => Ok(None),
         ("jbod", "off") => one("JBOD", "OFF"),
         ("jbod", "on") => refuse(
-            "pass-through is not supported; create a RAID 0 per drive with 'add vd each r0 drives=252:0-3'",
+            "pass-through is not supported; create a RAID 0 per drive with 'add vd each r0 \
+                drives=252:0-3'",
         ),
         ("foreignautoimport", "off") if rest.is_empty() => one("ForeignAutoImport", "OFF"),
         ("foreignautoimport", "on") => {
@@ -93,13 +96,21 @@ fn is_of_all(rest: &[Word]) -> bool {
 
 /// A share in percent.
 fn rate(word: &Word) -> Result<u8, Refusal> {
-    let share = word.low().trim_end_matches('%').parse().ok().filter(|share| (1..=100).contains(share));
+    let share =
+        word.low().trim_end_matches('%').parse().ok().filter(|share| (1..=100).contains(share));
     let given = word.value.as_deref().unwrap_or_default();
-    share.ok_or_else(|| Refusal::invalid(format!("{}={given} is not a share from 1 to 100", word.key)))
+    share.ok_or_else(|| {
+        Refusal::invalid(format!("{}={given} is not a share from 1 to 100", word.key))
+    })
 }
 
 /// `eghs state=on|off`.
-fn emergency_spare(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
+fn emergency_spare(
+    view: &View,
+    word: &Word,
+    rest: &[Word],
+    machine: &mut dyn Machine,
+) -> SetResult {
     match rest {
         [state] if state.key == "state" && ["on", "off"].contains(&state.low().as_str()) => {
             let on = state.low() == "on";
@@ -152,7 +163,8 @@ fn schedule_rate(
         return Err(Refusal::new(WRONG_STATE, sentence));
     }
     for volume in volumes {
-        let set = SetSchedule { what, volume, share_percent: Some(share), ..SetSchedule::default() };
+        let set =
+            SetSchedule { what, volume, share_percent: Some(share), ..SetSchedule::default() };
         ask(machine, Command::TaskSchedule(set))?;
     }
     one(name, format!("{share}%"))

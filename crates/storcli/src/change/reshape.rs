@@ -11,13 +11,21 @@ use crate::view::{Vd, View};
 use crate::words::{Numbers, Word};
 use controller::{Command, Reply, ReshapeInfo, ReshapeVolume};
 
-/// `start migrate type=raidN [option=add|remove drives=...] [force]`; `words`: what follows `migrate`.
-pub(super) fn migrate(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+/// `start migrate type=raidN [option=add|remove drives=...] [force]`; `words`: what follows
+/// `migrate`.
+pub(super) fn migrate(
+    view: &View,
+    numbers: &Numbers,
+    words: &[Word],
+    machine: &mut dyn Machine,
+) -> Answer {
     const FAILED: &str = "Start Reconstruction Operation Failed.";
     let migration = match Migration::read(view, words) {
         Ok(Some(migration)) => migration,
         Ok(None) => return Answer::unsupported(),
-        Err(refusal) => return Answer::refused("-", refusal.message, refusal.code).described(FAILED),
+        Err(refusal) => {
+            return Answer::refused("-", refusal.message, refusal.code).described(FAILED);
+        }
     };
     let volumes = view.volumes_of(numbers);
     if volumes.is_empty() {
@@ -48,19 +56,25 @@ impl Migration {
         for word in words {
             match (word.key.as_str(), word.value.as_deref()) {
                 ("type", Some(value)) => {
-                    let wrong = || Refusal::invalid(format!("type={value} is not a level, such as raid6"));
+                    let wrong =
+                        || Refusal::invalid(format!("type={value} is not a level, such as raid6"));
                     level = Some(read_level(&word.low()).ok_or_else(wrong)?);
                 }
                 ("option", Some(value)) => match word.low().as_str() {
                     low @ ("add" | "remove") => option = Some(low == "add"),
-                    _ => return Err(Refusal::invalid(format!("option={value} is neither add nor remove"))),
+                    _ => {
+                        return Err(Refusal::invalid(format!(
+                            "option={value} is neither add nor remove"
+                        )));
+                    }
                 },
                 ("drives", Some(value)) => named = Some(drives(view, value)?),
                 ("force", None) => force = true,
                 _ => return Ok(None),
             }
         }
-        let level = level.ok_or_else(|| Refusal::invalid("the level is missing: give type=raid6"))?;
+        let level =
+            level.ok_or_else(|| Refusal::invalid("the level is missing: give type=raid6"))?;
         let (add, remove) = match (option, named) {
             (None, None) => (Vec::new(), Vec::new()),
             (Some(true), Some(drives)) => (drives, Vec::new()),
@@ -104,12 +118,19 @@ const EXPANDED_LEGEND: &str = "Size - Current VD size|FreSpc - Freespace availab
 AbsUsrSz - User size rounded to what the drives hold";
 
 /// `expand size=... [expandarray]`: expands a volume by this size on its drives.
-pub(super) fn expand(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+pub(super) fn expand(
+    view: &View,
+    numbers: &Numbers,
+    words: &[Word],
+    machine: &mut dyn Machine,
+) -> Answer {
     const FAILED: &str = "expansion operation failed";
     let by = match expand_by(words) {
         Ok(Some(by)) => by,
         Ok(None) => return Answer::unsupported(),
-        Err(refusal) => return Answer::refused("-", refusal.message, refusal.code).described(FAILED),
+        Err(refusal) => {
+            return Answer::refused("-", refusal.message, refusal.code).described(FAILED);
+        }
     };
     let volumes = view.volumes_of(numbers);
     if volumes.is_empty() {
@@ -127,7 +148,9 @@ pub(super) fn expand(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     };
     let answer = Outcomes { columns: OF_VOLUMES, rows: outcomes }.answer("", "Expand");
     match answer.good {
-        true => Answer { data, detailed: None, ..answer.described("expansion operation succeeded") },
+        true => {
+            Answer { data, detailed: None, ..answer.described("expansion operation succeeded") }
+        }
         false => Answer { data, ..answer.described(FAILED) },
     }
 }
@@ -138,7 +161,8 @@ fn expand_by(words: &[Word]) -> Result<Option<u64>, Refusal> {
     for word in words {
         match (word.key.as_str(), word.value.as_deref()) {
             ("size", Some(value)) => {
-                let wrong = || Refusal::invalid(format!("size={value} is not a size, such as 10gb"));
+                let wrong =
+                    || Refusal::invalid(format!("size={value} is not a size, such as 10gb"));
                 by = Some(read_size(value).filter(|bytes| *bytes > 0).ok_or_else(wrong)?);
             }
             // Volumes can use all space of their drives in any case.
@@ -146,7 +170,9 @@ fn expand_by(words: &[Word]) -> Result<Option<u64>, Refusal> {
             _ => return Ok(None),
         }
     }
-    by.map(Some).ok_or_else(|| Refusal::invalid("the size is missing: give the size to add, as in size=10gb"))
+    by.map(Some).ok_or_else(|| {
+        Refusal::invalid("the size is missing: give the size to add, as in size=10gb")
+    })
 }
 
 /// Expands a volume; returns its row.

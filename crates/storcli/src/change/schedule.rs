@@ -20,8 +20,14 @@ fn days(word: &Word) -> Result<u32, Refusal> {
     hours.map(|hours| hours / 24).ok_or_else(wrong)
 }
 
-/// `set patrolread[=on|off] [mode=auto|manual] [delay=HOURS] [includessds=on] [uncfgareas=on] [excludevd=none]`.
-pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
+/// `set patrolread[=on|off] [mode=auto|manual] [delay=HOURS] [includessds=on] [uncfgareas=on]
+/// [excludevd=none]`.
+pub(super) fn patrol(
+    view: &View,
+    word: &Word,
+    rest: &[Word],
+    machine: &mut dyn Machine,
+) -> SetResult {
     let modes = || {
         Refusal::invalid(
             "give patrolread=on mode=auto, patrolread=on mode=manual, patrolread=off or delay=168",
@@ -51,23 +57,33 @@ pub(super) fn patrol(view: &View, word: &Word, rest: &[Word], machine: &mut dyn 
     // An interval alone does not enable the schedule.
     let is_on = || crate::show::patrol_schedule(view).is_some_and(|schedule| schedule.on);
     let on = on.unwrap_or_else(is_on);
-    let set = SetSchedule { what: Scheduled::Patrol, on: Some(on), every_days, ..SetSchedule::default() };
+    let set =
+        SetSchedule { what: Scheduled::Patrol, on: Some(on), every_days, ..SetSchedule::default() };
     ask(machine, Command::TaskSchedule(set))?;
     let mut properties = vec![("PR Mode", if on { "Auto" } else { "Manual" }.to_owned())];
-    properties
-        .extend(every_days.map(|days| ("PR Execution Delay", format!("{} hours", u64::from(days) * 24))));
+    properties.extend(
+        every_days.map(|days| ("PR Execution Delay", format!("{} hours", u64::from(days) * 24))),
+    );
     Ok(Some(properties))
 }
 
 /// Why a word of patrol reads is not supported.
 fn not_of_patrols(word: &Word) -> Refusal {
-    let given = word.value.as_ref().map_or_else(|| word.key.clone(), |value| format!("{}={value}", word.key));
+    let given = word
+        .value
+        .as_ref()
+        .map_or_else(|| word.key.clone(), |value| format!("{}={value}", word.key));
     let why = match word.key.as_str() {
         "starttime" => {
-            "a patrol read has a time of day but no start date; run 'softroc task schedule patrol --at 03:00'"
+            "a patrol read has a time of day but no start date; run 'softroc task schedule patrol \
+                --at 03:00'"
         }
-        "includessds" | "uncfgareas" => "a patrol read covers all drives completely; give on, or omit it",
-        "maxconcurrentpd" => "a patrol read covers all drives concurrently; set prrate to reduce its rate",
+        "includessds" | "uncfgareas" => {
+            "a patrol read covers all drives completely; give on, or omit it"
+        }
+        "maxconcurrentpd" => {
+            "a patrol read covers all drives concurrently; set prrate to reduce its rate"
+        }
         "excludevd" => "a patrol read covers drives, not volumes; give excludevd=none, or omit it",
         _ => "the options of patrol reads are on, off, mode and delay",
     };
@@ -76,7 +92,8 @@ fn not_of_patrols(word: &Word) -> Refusal {
 
 /// The volumes that have a check schedule.
 pub(super) fn checked(view: &View) -> Vec<Option<String>> {
-    let of_checks = view.metrics.schedules.iter().filter(|schedule| schedule.what == Scheduled::Check);
+    let of_checks =
+        view.metrics.schedules.iter().filter(|schedule| schedule.what == Scheduled::Check);
     of_checks.map(|schedule| schedule.volume.clone()).collect()
 }
 
@@ -90,7 +107,12 @@ struct Checks {
 }
 
 /// `set cc=off|seq|conc [delay=HOURS] [starttime=yyyy/mm/dd hh] [excludevd=x-y,z|none]`.
-pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn Machine) -> SetResult {
+pub(super) fn check(
+    view: &View,
+    value: &str,
+    rest: &[Word],
+    machine: &mut dyn Machine,
+) -> SetResult {
     let mut checks = Checks::default();
     let mut words = rest.iter().peekable();
     while let Some(word) = words.next() {
@@ -102,7 +124,9 @@ pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn M
                 let apart = words.next_if(|next| next.value.is_none()).map(|next| next.key.clone());
                 let hour = text.split_whitespace().nth(1).map(str::to_owned).or(apart);
                 let hour = hour.and_then(|hour| hour.parse::<u32>().ok()).filter(|hour| *hour < 24);
-                let wrong = || Refusal::invalid("starttime is yyyy/mm/dd hh; only the hour is used, in UTC");
+                let wrong = || {
+                    Refusal::invalid("starttime is yyyy/mm/dd hh; only the hour is used, in UTC")
+                };
                 checks.at_s = Some(hour.ok_or_else(wrong)? * 3600);
             }
             "excludevd" if word.low() == "none" => {}
@@ -125,8 +149,9 @@ pub(super) fn check(view: &View, value: &str, rest: &[Word], machine: &mut dyn M
     schedule_checks(view, &checks, machine)?;
     let mut properties =
         vec![("CC Operation Mode", if checks.on { "Concurrent" } else { "Disabled" }.to_owned())];
-    properties
-        .extend(checks.every_days.map(|days| ("CC Execution Delay", (u64::from(days) * 24).to_string())));
+    properties.extend(
+        checks.every_days.map(|days| ("CC Execution Delay", (u64::from(days) * 24).to_string())),
+    );
     Ok(Some(properties))
 }
 

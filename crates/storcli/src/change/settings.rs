@@ -26,7 +26,12 @@ enum NewValue {
 }
 
 /// `set wrcache=... name=...`.
-pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+pub(super) fn answer(
+    view: &View,
+    numbers: &Numbers,
+    words: &[Word],
+    machine: &mut dyn Machine,
+) -> Answer {
     let settings: Option<Vec<Setting>> = words.iter().map(Setting::read).collect();
     let Some(settings) = settings.filter(|settings| !settings.is_empty()) else {
         return Answer::unsupported();
@@ -53,12 +58,20 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     let detailed = Some(Box::new(Table::new(COLUMNS, rows)));
     match code {
         None => Answer { detailed, ..Answer::done("None") },
-        Some(code) => Answer { detailed, code: exit_code(code), ..Answer::failed("Set VD Failed.") },
+        Some(code) => {
+            Answer { detailed, code: exit_code(code), ..Answer::failed("Set VD Failed.") }
+        }
     }
 }
 
-const COLUMNS: &[Column] =
-    &[column("VD"), left("Property"), left("Value"), left("Status"), column("ErrCd"), left("ErrMsg")];
+const COLUMNS: &[Column] = &[
+    column("VD"),
+    left("Property"),
+    left("Value"),
+    left("Status"),
+    column("ErrCd"),
+    left("ErrMsg"),
+];
 
 impl Setting {
     /// `None`: unknown property or value.
@@ -73,13 +86,16 @@ impl Setting {
             "autobgi" if low == "on" => ("AutoBGI", NewValue::AsItIs),
             "autobgi" if low == "off" => (
                 "AutoBGI",
-                NewValue::Refused("resyncs always start automatically; 'stop bgi' stops the current one"),
+                NewValue::Refused(
+                    "resyncs always start automatically; 'stop bgi' stops the current one",
+                ),
             ),
             "bootdrive" if low == "off" => ("Boot Drive", NewValue::AsItIs),
             "bootdrive" if low == "on" => (
                 "Boot Drive",
                 NewValue::Refused(
-                    "there is no boot ROM; name the volume's export in the boot settings of the host",
+                    "there is no boot ROM; name the volume's export in the boot settings of the \
+                        host",
                 ),
             ),
             "pdcache" => {
@@ -88,7 +104,10 @@ impl Setting {
             }
             "emulationtype" => {
                 let sector_format = Some(super::volume::emulation_type(&low)?);
-                ("EmulationType", NewValue::Policy(SetPolicy { sector_format, ..SetPolicy::default() }))
+                (
+                    "EmulationType",
+                    NewValue::Policy(SetPolicy { sector_format, ..SetPolicy::default() }),
+                )
             }
             "name" => {
                 let name = volume_name(word.value.as_deref().unwrap_or_default());
@@ -121,7 +140,14 @@ impl Setting {
             Ok(()) => ("Success", 0, "-".to_owned()),
             Err(refusal) => ("Failed", refusal.code, refusal.message),
         };
-        vec![number(vd.number), text(self.property), text(value), text(status), number(code), text(message)]
+        vec![
+            number(vd.number),
+            text(self.property),
+            text(value),
+            text(status),
+            number(code),
+            text(message),
+        ]
     }
 }
 

@@ -11,14 +11,21 @@ use crate::words::{Numbers, Word};
 use controller::{Command, DiscardLog, Discarded, DriveCache, SectorFormat, StartTask, Startable};
 
 /// All verbs for volumes except `show`.
-pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+pub(super) fn answer(
+    view: &View,
+    numbers: &Numbers,
+    words: &[Word],
+    machine: &mut dyn Machine,
+) -> Answer {
     let verbs: Vec<&str> = words.iter().map(Word::bare).collect();
     // All words are checked before the first change.
     let change = match verbs[..] {
         ["set", ..] => return settings::answer(view, numbers, &words[1..], machine),
         ["expand", ..] => return reshape::expand(view, numbers, &words[1..], machine),
         ["start", "migrate", ..] => return reshape::migrate(view, numbers, &words[2..], machine),
-        ["del" | "delete", "preservedcache", ..] => only_force(&words[2..]).map(|_| Change::DeletePreserved),
+        ["del" | "delete", "preservedcache", ..] => {
+            only_force(&words[2..]).map(|_| Change::DeletePreserved)
+        }
         ["del" | "delete", ..] => delete(&words[1..]),
         ["start", ..] => start(&words[1..]),
         [verb @ ("stop" | "pause" | "resume"), operation] => task(verb, operation),
@@ -29,7 +36,8 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
     if volumes.is_empty() {
         return crate::show::missing_volumes(numbers);
     }
-    let outcome = |volume: &Vd<'_>| (number(volume.number), change.carry_out(view, volume, machine));
+    let outcome =
+        |volume: &Vd<'_>| (number(volume.number), change.carry_out(view, volume, machine));
     let rows = volumes.iter().map(outcome).collect();
     let (what, operation) = change.names();
     Outcomes { columns: OF_VOLUMES, rows }.answer(what, operation)
@@ -120,7 +128,12 @@ impl Change {
         }
     }
 
-    fn carry_out(&self, view: &View, vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<(), Refusal> {
+    fn carry_out(
+        &self,
+        view: &View,
+        vd: &Vd<'_>,
+        machine: &mut dyn Machine,
+    ) -> Result<(), Refusal> {
         // By UUID: another volume may have this name.
         let volume = || vd.volume.uuid.clone();
         match self {
@@ -145,15 +158,19 @@ impl Change {
                 ask(machine, Command::TaskStart(start))?;
             }
             Change::StartCheck => {
-                let start =
-                    StartTask { what: Startable::Check, volume: Some(volume()), ..StartTask::default() };
+                let start = StartTask {
+                    what: Startable::Check,
+                    volume: Some(volume()),
+                    ..StartTask::default()
+                };
                 ask(machine, Command::TaskStart(start))?;
             }
             Change::Task { verb, operation } => {
-                let kinds =
-                    operation_kinds(&operation.to_ascii_lowercase()).map_or(&[][..], |(_, kinds)| kinds);
+                let kinds = operation_kinds(&operation.to_ascii_lowercase())
+                    .map_or(&[][..], |(_, kinds)| kinds);
                 let task = view.volume_task(kinds, vd.volume);
-                let none = || Refusal::new(NOT_IN_PROGRESS, format!("{operation} is not in progress"));
+                let none =
+                    || Refusal::new(NOT_IN_PROGRESS, format!("{operation} is not in progress"));
                 ask(machine, super::drive::of_task(verb, task.ok_or_else(none)?.task))?;
             }
         }

@@ -70,7 +70,8 @@ impl Wanted {
 
     fn read_value(&mut self, view: &View, word: &Word, value: &str) -> Result<(), Refusal> {
         let low = word.low();
-        let refuse = |expected: &str| Refusal::invalid(format!("{}={value} is not {expected}", word.key));
+        let refuse =
+            |expected: &str| Refusal::invalid(format!("{}={value} is not {expected}", word.key));
         match word.key.as_str() {
             "type" => self.level = Some(read_level(&low).ok_or_else(|| no_level(value))?),
             "size" => self.sizes = read_sizes(&low)?,
@@ -111,11 +112,13 @@ impl Wanted {
             let name = volume_name(given);
             if name.is_empty() || self.names.contains(&name) {
                 return Err(Refusal::invalid(format!(
-                    "name={value} does not give each volume a name of its own, as in name=first,second"
+                    "name={value} does not give each volume a name of its own, as in \
+                        name=first,second"
                 )));
             }
             if name != given {
-                self.renamed.push(format!("'{given}' is named '{name}': names of volumes have no spaces."));
+                self.renamed
+                    .push(format!("'{given}' is named '{name}': names of volumes have no spaces."));
             }
             self.names.push(name);
         }
@@ -131,7 +134,8 @@ impl Wanted {
         }
         if level == "raid1" && self.drives.len() > 2 {
             return Err(Refusal::invalid(
-                "a mirror of more than two drives keeps a copy on each: give r10 for pairs, or run 'softroc volume create NAME --level raid1 --drives DRIVE...'",
+                "a mirror of more than two drives keeps a copy on each: give r10 for pairs, or run \
+                    'softroc volume create NAME --level raid1 --drives DRIVE...'",
             ));
         }
         Ok(level)
@@ -159,12 +163,14 @@ impl Wanted {
 }
 
 fn unknown(word: &str) -> Refusal {
-    Refusal::invalid(format!("'{word}' is not an option of 'add vd'; 'storcli64 help' lists the options"))
+    Refusal::invalid(format!(
+        "'{word}' is not an option of 'add vd'; 'storcli64 help' lists the options"
+    ))
 }
 
 fn no_level(value: &str) -> Refusal {
-    let native =
-        "not available in this grammar; run 'softroc volume create NAME --level LEVEL --drives DRIVE...'";
+    let native = "not available in this grammar; run 'softroc volume create NAME --level LEVEL \
+        --drives DRIVE...'";
     Refusal::invalid(format!("type={value}: {native}"))
 }
 
@@ -185,7 +191,9 @@ fn read_sizes(low: &str) -> Result<Vec<Option<u64>>, Refusal> {
         "all" | "remaining" | "rem" => Ok(None),
         text => {
             let bytes = read_size(text).filter(|bytes| *bytes > 0);
-            bytes.map(Some).ok_or_else(|| Refusal::invalid(format!("'{text}' is not a size, such as 10gb")))
+            bytes
+                .map(Some)
+                .ok_or_else(|| Refusal::invalid(format!("'{text}' is not a size, such as 10gb")))
         }
     };
     low.split(',').map(|text| size(text.trim())).collect()
@@ -193,10 +201,12 @@ fn read_sizes(low: &str) -> Result<Vec<Option<u64>>, Refusal> {
 
 /// The names of drives at these locations.
 pub(super) fn drives(view: &View, value: &str) -> Result<Vec<String>, Refusal> {
-    let wrong = || Refusal::invalid(format!("'{value}' does not name drives, such as 252:0-3,252:5"));
+    let wrong =
+        || Refusal::invalid(format!("'{value}' does not name drives, such as 252:0-3,252:5"));
     let places = read_places(value).ok_or_else(wrong)?;
     let name = |place| {
-        let pd: Pd<'_> = view.at(place).map_err(|why| Refusal::new(crate::codes::NOT_FOUND, why))?;
+        let pd: Pd<'_> =
+            view.at(place).map_err(|why| Refusal::new(crate::codes::NOT_FOUND, why))?;
         Ok(pd.drive.name.clone())
     };
     places.into_iter().map(name).collect()

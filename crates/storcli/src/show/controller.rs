@@ -27,7 +27,8 @@ pub(super) fn answer(
 
 /// The state of the controller.
 pub(super) fn status(view: &View) -> &'static str {
-    let states: Vec<&str> = view.volumes().iter().map(|volume| volume_state(volume.volume)).collect();
+    let states: Vec<&str> =
+        view.volumes().iter().map(|volume| volume_state(volume.volume)).collect();
     match states {
         states if states.contains(&"OfLn") => "Failed",
         states if states.iter().any(|state| *state != "Optl") => "Degraded",
@@ -42,8 +43,11 @@ pub(crate) fn patrol(view: &View) -> Option<&ScheduleInfo> {
 
 /// The check schedule that is due next.
 pub(super) fn check(view: &View) -> Option<&ScheduleInfo> {
-    let on =
-        view.metrics.schedules.iter().filter(|schedule| schedule.what == Scheduled::Check && schedule.on);
+    let on = view
+        .metrics
+        .schedules
+        .iter()
+        .filter(|schedule| schedule.what == Scheduled::Check && schedule.on);
     on.min_by_key(|schedule| schedule.next_unix_s)
 }
 
@@ -109,7 +113,10 @@ fn all(view: &View, around: &Surroundings) -> Pairs {
         ("Memory Correctable Errors", number(corrected)),
         ("Memory Uncorrectable Errors", number(uncorrected)),
         ("ECC Bucket Count", number(0)),
-        ("Any Offline VD Cache Preserved", text(yes_if(super::properties::preserved(view).next().is_some()))),
+        (
+            "Any Offline VD Cache Preserved",
+            text(yes_if(super::properties::preserved(view).next().is_some())),
+        ),
         ("BBU Status", text("NA")),
         ("PD Firmware Download in progress", text("No")),
         ("Support PD Firmware Download", text("No")),
@@ -120,7 +127,13 @@ fn all(view: &View, around: &Surroundings) -> Pairs {
     let mut data = pairs([
         ("Basics", Value::Pairs(basics)),
         ("Version", Value::Pairs(version)),
-        ("Bus", Value::Pairs(pairs([("Host Interface", text("N/A")), ("Device Interface", text("N/A"))]))),
+        (
+            "Bus",
+            Value::Pairs(pairs([
+                ("Host Interface", text("N/A")),
+                ("Device Interface", text("N/A")),
+            ])),
+        ),
         ("Status", Value::Pairs(status)),
         ("HwCfg", Value::Pairs(hardware(view, around))),
         ("Policies", Value::Pairs(properties::policies(view))),
@@ -186,7 +199,8 @@ fn defaults() -> Pairs {
 fn capabilities(view: &View) -> Pairs {
     // Levels with a name in this grammar.
     let known = ["raid0", "raid1", "raid5", "raid6", "raid00", "raid10", "raid50", "raid60"];
-    let levels = view.metrics.controller.levels.iter().filter(|level| known.contains(&level.as_str()));
+    let levels =
+        view.metrics.controller.levels.iter().filter(|level| known.contains(&level.as_str()));
     let levels: Vec<String> = levels.map(|level| level.to_ascii_uppercase()).collect();
     pairs([
         ("Supported Drives", text("SAS, SATA, NVMe")),
@@ -211,7 +225,8 @@ fn scheduled(view: &View) -> Pairs {
         ))
     };
     let next = |schedule: Option<&ScheduleInfo>| {
-        let next = schedule.filter(|schedule| schedule.on).and_then(|schedule| schedule.next_unix_s);
+        let next =
+            schedule.filter(|schedule| schedule.on).and_then(|schedule| schedule.next_unix_s);
         text(next.map_or_else(|| "NA".to_owned(), |next| Moment::of(next).long()))
     };
     let (patrol, check) = (patrol(view), check(view));

@@ -23,7 +23,12 @@ const OPERATIONS: &[(&str, &str, &[TaskKind])] = &[
 ];
 
 /// `/cN/eN/sN show [all|rebuild|...]`.
-pub(super) fn answer(view: &View, enclosures: Option<&Numbers>, slots: &Numbers, words: &[Word]) -> Answer {
+pub(super) fn answer(
+    view: &View,
+    enclosures: Option<&Numbers>,
+    slots: &Numbers,
+    words: &[Word],
+) -> Answer {
     let what = match words {
         [] => "",
         [word] if !word.bare().is_empty() => word.bare(),
@@ -99,14 +104,20 @@ pub(crate) fn missing_places(
     for slot in slots.named() {
         for enclosure in &enclosures {
             let is_there = drives.iter().any(|pd| {
-                pd.numbers.slot == slot && enclosure.is_none_or(|number| pd.numbers.enclosure == number)
+                pd.numbers.slot == slot
+                    && enclosure.is_none_or(|number| pd.numbers.enclosure == number)
             });
             if !is_there {
                 let place = match enclosure {
                     Some(enclosure) => format!("/c0/e{enclosure}/s{slot}"),
                     None => format!("/c0/s{slot}"),
                 };
-                rows.push(vec![text(place), text("Failure"), number(NOT_FOUND), text("Drive not found")]);
+                rows.push(vec![
+                    text(place),
+                    text("Failure"),
+                    number(NOT_FOUND),
+                    text("Drive not found"),
+                ]);
             }
         }
     }
@@ -124,7 +135,8 @@ const PROGRESS: &[Column] =
 fn operations(view: &View, drives: &[Pd<'_>], name: &str, kinds: &[TaskKind]) -> Answer {
     let row = |pd: &Pd<'_>| {
         // A patrol read covers all drives, or one.
-        let of_all = || view.task(kinds, |task| kinds == [TaskKind::Patrol] && task.drive.is_none());
+        let of_all =
+            || view.task(kinds, |task| kinds == [TaskKind::Patrol] && task.drive.is_none());
         let task = view.drive_task(kinds, pd.drive).or_else(of_all);
         let [progress, status, left] = progress(task);
         vec![text(path(pd)), progress, status, left]

@@ -21,7 +21,9 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word]) -> Answer {
     }
     match all {
         true => Answer::shown(there.iter().map(|number| details(view, *number)).collect()),
-        false => Answer::shown(vec![("Properties".into(), Value::Table(enclosure_table(view, &there)))]),
+        false => {
+            Answer::shown(vec![("Properties".into(), Value::Table(enclosure_table(view, &there)))])
+        }
     }
 }
 

@@ -111,7 +111,8 @@ fn blocks(events: &[Event]) -> String {
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "seqNum: 0x{:08x}\nTime: {time}\n\nCode: 0x{:08x}\nClass: {}\nLocale: 0x{:02x}\nEvent Description: {}\nEvent Data:\n===========\n",
+            "seqNum: 0x{:08x}\nTime: {time}\n\nCode: 0x{:08x}\nClass: {}\nLocale: 0x{:02x}\n\
+             Event Description: {}\nEvent Data:\n===========\n",
             event.number,
             of_event(&event.code),
             class(event.severity),
@@ -142,7 +143,8 @@ const COLUMNS: &[Column] = &[
 
 fn data(events: &[Event]) -> Pairs {
     let row = |event: &Event| {
-        let facts = facts(event).into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect();
+        let facts =
+            facts(event).into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect();
         vec![
             text(format!("0x{:08x}", event.number)),
             text(Moment::of(event.time_unix_s).ctime()),

@@ -9,7 +9,9 @@ use crate::words::Word;
 use controller::{Command, ForeignDrive, ForeignVolume, Reply};
 
 /// Foreign volumes and drives.
-pub(crate) fn list(machine: &mut dyn Machine) -> Result<(Vec<ForeignVolume>, Vec<ForeignDrive>), Answer> {
+pub(crate) fn list(
+    machine: &mut dyn Machine,
+) -> Result<(Vec<ForeignVolume>, Vec<ForeignDrive>), Answer> {
     match machine.ask(&Command::ForeignList {}) {
         Ok(Reply::Foreign { volumes, drives }) => Ok((volumes, drives)),
         Ok(_) => Err(Answer::failed("the controller sent an unexpected reply; see its log")),
@@ -62,7 +64,8 @@ pub(super) fn answer(words: &[Word], machine: &mut dyn Machine) -> Answer {
         ("Total Foreign PDs", number(drives.len())),
     ]);
     if all {
-        const COLUMNS: &[Column] = &[left("Drive"), left("Holds"), left("Clearable"), left("Reason")];
+        const COLUMNS: &[Column] =
+            &[left("Drive"), left("Holds"), left("Clearable"), left("Reason")];
         let row = |drive: &ForeignDrive| {
             vec![
                 text(&drive.name),

@@ -1,7 +1,9 @@
 //! Lists of several commands: topology, virtual drives, physical drives, enclosures.
 
 use crate::forms::{size, unit};
-use crate::tree::{Column, Pairs, Table, Value, column, left, number, number_or_dash, right, text, y_n};
+use crate::tree::{
+    Column, Pairs, Table, Value, column, left, number, number_or_dash, right, text, y_n,
+};
 use crate::view::{Pd, Vd, View, level, policy, volume_state};
 use controller::{DriveInfo, DriveState, VolumeInfo};
 
@@ -64,7 +66,8 @@ const TOPOLOGY: &[Column] = &[
     left("TR"),
 ];
 
-const TOPOLOGY_LEGEND: &str = "DG=Disk Group Index|Arr=Array Index|Row=Row Index|EID=Enclosure Device ID
+const TOPOLOGY_LEGEND: &str =
+    "DG=Disk Group Index|Arr=Array Index|Row=Row Index|EID=Enclosure Device ID
 DID=Device ID|Type=Drive or RAID Type|Onln=Online|Rbld=Rebuild|Optl=Optimal
 Dgrd=Degraded|Pdgd=Partially degraded|Offln=Offline|BT=Background Task Active
 PDC=PD Cache|PI=Protection Info|SED=Self Encrypting Drive|DS3=Dimmer Switch 3
@@ -85,7 +88,8 @@ const ENCLOSURES: &[Column] = &[
     left("VendorSpecific"),
 ];
 
-const ENCLOSURES_LEGEND: &str = "EID=Enclosure Device ID|PD=Physical drive count|PS=Power Supply count
+const ENCLOSURES_LEGEND: &str =
+    "EID=Enclosure Device ID|PD=Physical drive count|PS=Power Supply count
 TSs=Temperature sensor count|Alms=Alarm count|SIM=SIM Count|ProdID=Product ID";
 
 /// Drives as rows.
@@ -207,7 +211,8 @@ impl TopologyRow {
 
 /// The groups with their spans and drives.
 pub(crate) fn topology(view: &View, groups: &[Vec<Vd<'_>>]) -> Table {
-    let rows = groups.iter().flat_map(|group| group_rows(view, group)).map(TopologyRow::values).collect();
+    let rows =
+        groups.iter().flat_map(|group| group_rows(view, group)).map(TopologyRow::values).collect();
     Table { legend: TOPOLOGY_LEGEND, ..Table::new(TOPOLOGY, rows) }
 }
 
@@ -246,8 +251,9 @@ fn group_rows(view: &View, group: &[Vd<'_>]) -> Vec<TopologyRow> {
         rows.extend(drives.iter().enumerate().map(|(at, drive)| {
             let is_there = drive.state != DriveState::Missing;
             let numbers = drive.numbers.filter(|_| is_there);
-            let slot =
-                numbers.map_or_else(dash, |numbers| text(format!("{}:{}", numbers.enclosure, numbers.slot)));
+            let slot = numbers.map_or_else(dash, |numbers| {
+                text(format!("{}:{}", numbers.enclosure, numbers.slot))
+            });
             let device = numbers.map_or_else(dash, |numbers| number(numbers.device));
             TopologyRow {
                 group: first.group,

@@ -42,7 +42,9 @@ pub(crate) fn answer(
     match what {
         Object::Controller => controller::answer(&view, words, around, machine),
         Object::Enclosures(numbers) => enclosure::answer(&view, numbers, words),
-        Object::Drives { enclosures, slots } => drive::answer(&view, enclosures.as_ref(), slots, words),
+        Object::Drives { enclosures, slots } => {
+            drive::answer(&view, enclosures.as_ref(), slots, words)
+        }
         Object::Volumes(numbers) => volume::answer(&view, numbers, words, machine),
         Object::Groups(numbers) => group::answer(&view, numbers, words),
         Object::Foreign(_) => foreign::answer(words, machine),
@@ -101,7 +103,8 @@ pub(crate) fn overview(words: &[Word], around: &Surroundings, machine: &mut dyn 
 fn overview_row(view: &View) -> Vec<Value> {
     let (groups, volumes) = (view.groups(), view.volumes());
     let is_bad = |volume: &&crate::view::Vd<'_>| crate::view::volume_state(volume.volume) != "Optl";
-    let bad_groups = groups.iter().filter(|group| group.iter().any(|volume| is_bad(&volume))).count();
+    let bad_groups =
+        groups.iter().filter(|group| group.iter().any(|volume| is_bad(&volume))).count();
     let drives = view.drives().len();
     vec![
         number(0),
@@ -113,7 +116,11 @@ fn overview_row(view: &View) -> Vec<Value> {
         number(volumes.len()),
         number(volumes.iter().filter(is_bad).count()),
         text("N/A"),
-        text(if controller::patrol(view).is_some_and(|schedule| schedule.on) { "On" } else { "Off" }),
+        text(if controller::patrol(view).is_some_and(|schedule| schedule.on) {
+            "On"
+        } else {
+            "Off"
+        }),
         text("-"),
         text(if properties::emergency_spares(view) { "Y" } else { "N" }),
         number(0),

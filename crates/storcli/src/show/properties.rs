@@ -40,7 +40,9 @@ pub(super) fn answer(view: &View, name: &str, around: &Surroundings) -> Answer {
         "ctrlcount" => Answer::shown(pairs([("Controller Count", number(1))])),
         "personality" => of_controller([("Current Personality", "RAID-Mode".into())]),
         "temperature" => match around.temperature_c {
-            Some(celsius) => of_controller([("ROC temperature(Degree Celsius)", celsius.to_string())]),
+            Some(celsius) => {
+                of_controller([("ROC temperature(Degree Celsius)", celsius.to_string())])
+            }
             None => Answer::refused("Temperature", "no sensor", crate::codes::NO_HARDWARE),
         },
         "bootdrive" => of_controller([("BootDrive", "No Boot Drive".into())]),
@@ -56,7 +58,10 @@ pub(super) fn answer(view: &View, name: &str, around: &Surroundings) -> Answer {
 fn share(view: &View) -> String {
     let first = view.volumes().into_iter().next();
     let share = first.and_then(|volume| policy(volume.volume, "task-rate"));
-    share.map_or_else(|| "30".to_owned(), |(_, current)| current.trim_end_matches(['%', ' ']).to_owned())
+    share.map_or_else(
+        || "30".to_owned(),
+        |(_, current)| current.trim_end_matches(['%', ' ']).to_owned(),
+    )
 }
 
 fn scheduled_share(view: &View, schedule: Option<&ScheduleInfo>) -> String {
@@ -67,7 +72,8 @@ fn scheduled_share(view: &View, schedule: Option<&ScheduleInfo>) -> String {
 /// Whether every array has a policy enabled.
 fn has_policy(view: &View, name: &str) -> bool {
     let volumes = view.volumes();
-    let is_on = |volume: &Vd<'_>| policy(volume.volume, name).is_some_and(|(_, current)| current == "on");
+    let is_on =
+        |volume: &Vd<'_>| policy(volume.volume, name).is_some_and(|(_, current)| current == "on");
     !volumes.is_empty() && volumes.iter().all(is_on)
 }
 
@@ -172,7 +178,10 @@ fn preserved_cache(view: &View) -> Answer {
     let rows: Vec<Vec<Value>> =
         preserved(view).map(|volume| vec![number(volume.number), text(state(&volume))]).collect();
     if rows.is_empty() {
-        return of_controller([("Preserved Cache", "No Virtual Drive has Preserved Cache Data.".into())]);
+        return of_controller([(
+            "Preserved Cache",
+            "No Virtual Drive has Preserved Cache Data.".into(),
+        )]);
     }
     Answer::shown(vec![("Preserved Cache".into(), Value::Table(Table::new(COLUMNS, rows)))])
 }

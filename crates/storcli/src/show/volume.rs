@@ -12,14 +12,20 @@ use crate::words::{Numbers, Word};
 use controller::{Command, Reply, ReshapeVolume, TaskInfo, TaskKind, TaskState, VolumeInfo};
 
 /// `/cN/vN show [all|init|cc|...]`.
-pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &mut dyn Machine) -> Answer {
+pub(super) fn answer(
+    view: &View,
+    numbers: &Numbers,
+    words: &[Word],
+    machine: &mut dyn Machine,
+) -> Answer {
     let volumes = view.volumes_of(numbers);
     let what = match words {
         [] => "",
         [word] => word.bare(),
         _ => return Answer::unsupported(),
     };
-    let is_known = matches!(what, "" | "all" | "autobgi" | "expansion") || operation_kinds(what).is_some();
+    let is_known =
+        matches!(what, "" | "all" | "autobgi" | "expansion") || operation_kinds(what).is_some();
     if !is_known || words.len() == 1 && what.is_empty() {
         return Answer::unsupported();
     }
@@ -30,20 +36,33 @@ pub(super) fn answer(view: &View, numbers: &Numbers, words: &[Word], machine: &m
         };
     }
     match what {
-        "" => Answer::shown(vec![("Virtual Drives".into(), Value::Table(volume_table(view, &volumes)))]),
+        "" => Answer::shown(vec![(
+            "Virtual Drives".into(),
+            Value::Table(volume_table(view, &volumes)),
+        )]),
         "all" => Answer::shown(volumes.iter().flat_map(|volume| details(view, volume)).collect()),
         "autobgi" => {
             const COLUMNS: &[Column] = &[column("VD"), left("AutoBGI")];
-            let rows = volumes.iter().map(|volume| vec![number(volume.number), text("On")]).collect();
-            Answer::shown(vec![("VD Operation Status".into(), Value::Table(Table::new(COLUMNS, rows)))])
+            let rows =
+                volumes.iter().map(|volume| vec![number(volume.number), text("On")]).collect();
+            Answer::shown(vec![(
+                "VD Operation Status".into(),
+                Value::Table(Table::new(COLUMNS, rows)),
+            )])
         }
         "expansion" => expansion(view, &volumes, machine),
         operation => operations(view, &volumes, operation),
     }
 }
 
-const EXPANSION: &[Column] =
-    &[column("VD"), right("Size"), left("OCE"), right("NoArrExp"), right("WithArrExp"), left("Status")];
+const EXPANSION: &[Column] = &[
+    column("VD"),
+    right("Size"),
+    left("OCE"),
+    right("NoArrExp"),
+    right("WithArrExp"),
+    left("Status"),
+];
 
 const EXPANSION_LEGEND: &str = "OCE - Online Capacity Expansion | WithArrExp - With Array Expansion
 VD=Virtual Drive | NoArrExp - Without Array Expansion";
@@ -71,7 +90,8 @@ fn expansion(view: &View, volumes: &[Vd<'_>], machine: &mut dyn Machine) -> Answ
 
 /// By how much a volume can grow on its drives.
 pub(crate) fn room_to_grow(vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<u64, Refusal> {
-    let all = ReshapeVolume { volume: vd.volume.uuid.clone(), dry_run: true, ..ReshapeVolume::default() };
+    let all =
+        ReshapeVolume { volume: vd.volume.uuid.clone(), dry_run: true, ..ReshapeVolume::default() };
     match ask(machine, Command::VolumeReshape(all))? {
         Reply::Reshape { reshape, .. } => {
             Ok(reshape.to.capacity_bytes.saturating_sub(reshape.from.capacity_bytes))
@@ -83,7 +103,9 @@ pub(crate) fn room_to_grow(vd: &Vd<'_>, machine: &mut dyn Machine) -> Result<u64
 /// The reply when none of these volumes exists.
 pub(crate) fn missing(numbers: &Numbers) -> Answer {
     const COLUMNS: &[Column] = &[column("VD"), left("Status"), column("ErrCd"), left("ErrMsg")];
-    let row = |volume: u32| vec![number(volume), text("Failed"), number(NOT_FOUND), text("VD doesn't exist")];
+    let row = |volume: u32| {
+        vec![number(volume), text("Failed"), number(NOT_FOUND), text("VD doesn't exist")]
+    };
     let rows: Vec<Vec<Value>> = numbers.named().into_iter().map(row).collect();
     Answer {
         detailed: (!rows.is_empty()).then(|| Box::new(Table::new(COLUMNS, rows))),
@@ -104,8 +126,13 @@ pub(crate) fn operation_kinds(operation: &str) -> Option<(&'static str, &'static
     })
 }
 
-const OPERATIONS: &[Column] =
-    &[column("VD"), left("Operation"), left("Progress%"), left("Status"), left("Estimated Time Left")];
+const OPERATIONS: &[Column] = &[
+    column("VD"),
+    left("Operation"),
+    left("Progress%"),
+    left("Status"),
+    left("Estimated Time Left"),
+];
 
 fn operations(view: &View, volumes: &[Vd<'_>], operation: &str) -> Answer {
     let Some((name, kinds)) = operation_kinds(operation) else { return Answer::unsupported() };
@@ -132,9 +159,13 @@ pub(super) fn progress(task: Option<&TaskInfo>) -> [Value; 3] {
 
 fn details(view: &View, vd: &Vd<'_>) -> Pairs {
     let volume = vd.volume;
-    let drives: Vec<Pd<'_>> = volume.drives.iter().filter_map(|drive| view.numbered(drive)).collect();
+    let drives: Vec<Pd<'_>> =
+        volume.drives.iter().filter_map(|drive| view.numbered(drive)).collect();
     pairs([
-        (&format!("/c0/v{}", vd.number), Value::Table(volume_table(view, std::slice::from_ref(vd)))),
+        (
+            &format!("/c0/v{}", vd.number),
+            Value::Table(volume_table(view, std::slice::from_ref(vd))),
+        ),
         (&format!("PDs for VD {}", vd.number), Value::Table(drive_table(view, &drives))),
         (&format!("VD{} Properties", vd.number), Value::Pairs(properties(view, volume))),
     ])
@@ -144,11 +175,12 @@ fn properties(view: &View, volume: &VolumeInfo) -> Pairs {
     let spans = volume.spans.max(1);
     let created = Moment::of(volume.created_unix_s);
     let mode = policy(volume, "write-mode").map_or("write-through", |(configured, _)| configured);
-    let drive_cache = match policy(volume, "drive-cache").map_or("unchanged", |(configured, _)| configured) {
-        "on" => "Enabled",
-        "off" => "Disabled",
-        _ => "Disk's Default",
-    };
+    let drive_cache =
+        match policy(volume, "drive-cache").map_or("unchanged", |(configured, _)| configured) {
+            "on" => "Enabled",
+            "off" => "Disabled",
+            _ => "Disk's Default",
+        };
     let emulation = match policy(volume, "sector").map_or("default", |(configured, _)| configured) {
         "512n" => "disable",
         "512e" => "force",

@@ -3,7 +3,8 @@
 //! spares, and a task. The foreign data is from other drives.
 
 use controller::{
-    Command, CreateVolume, Error, ErrorKind, LayoutInfo, Reply, ReshapeInfo, ReshapeVolume, VolumeInfo,
+    Command, CreateVolume, Error, ErrorKind, LayoutInfo, Reply, ReshapeInfo, ReshapeVolume,
+    VolumeInfo,
 };
 use storcli::{Machine, Output, Program, Surroundings};
 
@@ -86,8 +87,11 @@ impl Picture {
         let mut metrics = metrics();
         if self.suspended {
             let all = metrics.drives.iter_mut().map(|drive| &mut drive.drive);
-            let members = metrics.volumes.iter_mut().flat_map(|volume| volume.volume.drives.iter_mut());
-            for drive in all.chain(members).filter(|drive| drive.state == controller::DriveState::Offline) {
+            let members =
+                metrics.volumes.iter_mut().flat_map(|volume| volume.volume.drives.iter_mut());
+            for drive in
+                all.chain(members).filter(|drive| drive.state == controller::DriveState::Offline)
+            {
                 drive.state = controller::DriveState::Suspended;
             }
         }
@@ -100,7 +104,8 @@ impl Picture {
 
     /// The reply to the last creation.
     fn created(&self, create: &CreateVolume) -> controller::Result<Reply> {
-        let asked = self.asked.iter().filter(|asked| matches!(asked, Command::VolumeCreate(_))).count();
+        let asked =
+            self.asked.iter().filter(|asked| matches!(asked, Command::VolumeCreate(_))).count();
         let created = u32::try_from(asked).unwrap() - 1;
         if self.room_for.is_some_and(|room| created >= room) {
             return Err(Error::new(ErrorKind::OutOfSpace, "there is no room"));
@@ -182,7 +187,11 @@ impl Picture {
     }
 
     /// Words as split by a shell: they may contain blanks.
-    pub fn run_words<'a>(&mut self, program: Program, words: impl IntoIterator<Item = &'a str>) -> Output {
+    pub fn run_words<'a>(
+        &mut self,
+        program: Program,
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Output {
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         storcli::run(&words, &around(program), self)
     }

@@ -63,7 +63,9 @@ impl Fault {
             13 => Fault::Holds(Duration::from_millis(rng.between(1, 20_000))),
             14 => Fault::Stalls(rng.between(1, 3), Duration::from_secs(rng.between(31, 90))),
             15 => Fault::Stalls(rng.between(1, 20), Duration::from_millis(rng.between(1, 2_000))),
-            16..=17 => Fault::Slows(rng.between(2, 50) as u32, Duration::from_millis(10 << rng.below(10))),
+            16..=17 => {
+                Fault::Slows(rng.between(2, 50) as u32, Duration::from_millis(10 << rng.below(10)))
+            }
             18..=21 => Fault::Rots,
             22..=24 => Fault::LosesWrites(rng.between(1, 3)),
             _ => Fault::MisdirectsWrites(rng.between(1, 3)),
@@ -109,10 +111,15 @@ impl Fault {
     /// Whether the controller may fail the drive for it.
     pub(super) fn may_cost_the_drive(self, limit: Duration) -> bool {
         match self {
-            Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => true,
+            Fault::Dies | Fault::Vanishes(_) | Fault::WriteErrors(_) | Fault::FlushErrors(_) => {
+                true
+            }
             Fault::FileDeleted | Fault::FileTruncated(_) => true,
             // These faults fail a drive if they hit its write-intent map or label.
-            Fault::MediumErrors | Fault::Rots | Fault::LosesWrites(_) | Fault::MisdirectsWrites(_) => false,
+            Fault::MediumErrors
+            | Fault::Rots
+            | Fault::LosesWrites(_)
+            | Fault::MisdirectsWrites(_) => false,
             // A drive that refuses a write is failed if its volume survives that.
             Fault::Stuck { refuses, .. } => refuses,
             Fault::Slows(..) | Fault::Busy(..) => false,

@@ -19,19 +19,22 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
     let beside = OperatorTask::of(host);
     let life = scene.machine.life.get();
     let stream = |instance: String| Rng::new(scene.setup.seed, "log operator", &instance);
-    let is_idle = scene.setup.log.is_none() || scene.setup.is_neighbour() || plan.is_last || plan.goes_on;
+    let is_idle =
+        scene.setup.log.is_none() || scene.setup.is_neighbour() || plan.is_last || plan.goes_on;
     let count = if is_idle { 0 } else { stream(life.to_string()).below(4) };
     let numbers = (0..count).map(|index| scene.setup.first_incident(life) + OF_OPERATORS + index);
     let numbers = numbers.filter(|number| !scene.setup.without.incidents.contains(number));
     let numbers: Vec<u64> = numbers.collect();
-    let (host, is_stopping, is_done) = (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
+    let (host, is_stopping, is_done) =
+        (host.clone(), beside.is_stopping.clone(), beside.is_done.clone());
     if numbers.is_empty() {
         is_done.set(true);
         return beside;
     }
     beside.host.env.spawn("log operator", async move {
         for number in numbers {
-            let mut rng = Rng::new(host.scene.setup.seed, "log operator", &format!("number {number}"));
+            let mut rng =
+                Rng::new(host.scene.setup.seed, "log operator", &format!("number {number}"));
             let delay = delay(&mut rng) / 4;
             let until = host.env.now() + delay;
             while host.env.now() < until && !is_stopping.get() {
@@ -54,7 +57,8 @@ pub(crate) fn operate(host: &Host, plan: &Plan) -> OperatorTask {
 /// Adds a log if there is none; removes the existing one, and possibly adds another one
 /// immediately.
 async fn act(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
-    let (is_none, adds) = (host.scene.machine.log.standing.get() == LogState::None, rng.chance(1, 2));
+    let (is_none, adds) =
+        (host.scene.machine.log.standing.get() == LogState::None, rng.chance(1, 2));
     if !is_none {
         remove(host, number).await?;
     }
@@ -90,8 +94,10 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let drives: Vec<String> = names.iter().map(|name| scene.machine.path_of(name.clone())).collect();
-    scene.tell_of("operator", || format!("adding log {} (incident {number})", drives.join(" and ")));
+    let drives: Vec<String> =
+        names.iter().map(|name| scene.machine.path_of(name.clone())).collect();
+    scene
+        .tell_of("operator", || format!("adding log {} (incident {number})", drives.join(" and ")));
     begin(host);
     log.standing.set(LogState::Perhaps);
     log.devices.replace(names.clone());
@@ -101,7 +107,8 @@ async fn add(host: &Host, number: u64, rng: &mut Rng) -> crate::Result<()> {
     for volume in scene.volumes().iter().filter(|volume| volume.has_parity()) {
         volume.on_log.may_wait.set(true);
     }
-    let add = |destroy_data| Command::LogAdd { drives: drives.clone(), destroy_data, same_disk_ok: true };
+    let add =
+        |destroy_data| Command::LogAdd { drives: drives.clone(), destroy_data, same_disk_ok: true };
     let mut answer = host.ask(add(rng.chance(1, 2))).await;
     if answer.is_err() {
         answer = host.ask(add(true)).await;

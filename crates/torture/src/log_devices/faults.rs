@@ -42,8 +42,12 @@ impl Fault {
             8 => Fault::MediumErrors,
             9..=10 => Fault::TimesOut(Duration::from_secs(rng.between(31, 90))),
             11..=12 => Fault::Hangs(Duration::from_millis(1 << rng.below(15))),
-            13..=14 => Fault::Stalls(rng.between(1, 20), Duration::from_millis(rng.between(1, 2000))),
-            _ => Fault::Slows(rng.between(2, 50) as u32, Duration::from_millis(10 << rng.below(10))),
+            13..=14 => {
+                Fault::Stalls(rng.between(1, 20), Duration::from_millis(rng.between(1, 2000)))
+            }
+            _ => {
+                Fault::Slows(rng.between(2, 50) as u32, Duration::from_millis(10 << rng.below(10)))
+            }
         }
     }
 
@@ -195,6 +199,8 @@ pub(crate) fn repair(scene: &Scene, all: bool) {
         drive.vanish();
         scene.machine.log.away.borrow_mut().insert(name.clone());
         scene.did(Event::LogAway);
-        scene.tell_of(&name, || format!("absent at the controller's next start (incident {number})"));
+        scene.tell_of(&name, || {
+            format!("absent at the controller's next start (incident {number})")
+        });
     }
 }

@@ -28,9 +28,9 @@ pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
         scene.tell(|| format!("the volume waits for the cache's memory: {reasons}"));
         return match scene.machine.lost_memory.get() {
             true => Ok(true),
-            false => {
-                Error::wrong_state(format!("the volume waits for cache memory that is present: {reasons}"))
-            }
+            false => Error::wrong_state(format!(
+                "the volume waits for cache memory that is present: {reasons}"
+            )),
         };
     }
     scene.tell(|| format!("the volume waits for its log: {reasons}"));
@@ -42,7 +42,9 @@ pub(crate) fn waits(host: &Host, volume: &VolumeInfo) -> Result<bool> {
         ));
     }
     if !on.may_wait_after(scene.array.after_shutdown.get()) {
-        return Error::wrong_state(format!("the volume waits for a log that it does not need: {reasons}"));
+        return Error::wrong_state(format!(
+            "the volume waits for a log that it does not need: {reasons}"
+        ));
     }
     scene.did(Event::WaitsForLog);
     on.is_unfinished.set(true);
@@ -82,7 +84,8 @@ pub(crate) async fn settle(host: &Host, plan: &Plan, volume: &VolumeInfo) -> Res
         for name in &away {
             put_back(scene, name);
             let drive = machine.path_of(name.clone());
-            let known = host.ask(Command::DriveAdd { drive: drive.clone(), size_bytes: None }).await;
+            let known =
+                host.ask(Command::DriveAdd { drive: drive.clone(), size_bytes: None }).await;
             scene.tell_of("operator", || format!("drive {drive} is reinserted: {}", known.is_ok()));
             let is_its = machine.log.devices().contains(name);
             if known.is_ok() && is_its && !machine.log.faulty.borrow().contains(name) {
@@ -112,7 +115,9 @@ pub(crate) async fn settle(host: &Host, plan: &Plan, volume: &VolumeInfo) -> Res
 /// Starts the volume, if that needs no consent.
 async fn start(host: &Host) -> bool {
     let volume = host.scene.setup.name().to_owned();
-    let answer = host.ask(Command::VolumeStart { volume, accept_stale_parity: false, degraded: false }).await;
+    let answer = host
+        .ask(Command::VolumeStart { volume, accept_stale_parity: false, degraded: false })
+        .await;
     if let Err(error) = &answer {
         host.scene.tell_of("operator", || format!("cannot start the volume: {error}"));
     }

@@ -14,7 +14,9 @@
 use crate::error::{Error, Result};
 use crate::scene::Scene;
 use crate::setup::{VolumeRole, migrations};
-use controller::{Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo};
+use controller::{
+    Command, ControllerHandle, DriveState, LayoutInfo, Reply, ReshapeInfo, VolumeInfo,
+};
 use layout::Geometry;
 use platform::Env;
 use platform_sim::SimDrive;
@@ -158,7 +160,12 @@ impl Scene {
 
     /// An order for the array's first volume will follow: it and its followers may reshape from now
     /// on.
-    pub(super) fn begin_ways(&self, is_led_by_neighbour: bool, names: Vec<String>, drives: Vec<SimDrive>) {
+    pub(super) fn begin_ways(
+        &self,
+        is_led_by_neighbour: bool,
+        names: Vec<String>,
+        drives: Vec<SimDrive>,
+    ) {
         let moves_all = self.next_moves_all();
         self.array.grow(names, drives);
         for volume in self.array.volumes() {
@@ -209,8 +216,11 @@ impl Scene {
     pub(crate) fn comes_beside(&self) {
         self.way.capacity.set(0);
         self.way.supposes_journal.set(false);
-        let first = self.array.volumes().into_iter().find(|volume| volume.setup.place == VolumeRole::First);
-        let Some(first) = first.filter(|_| self.setup.place == VolumeRole::SameDrives) else { return };
+        let first =
+            self.array.volumes().into_iter().find(|volume| volume.setup.place == VolumeRole::First);
+        let Some(first) = first.filter(|_| self.setup.place == VolumeRole::SameDrives) else {
+            return;
+        };
         self.way.done.set(first.way.done.get());
         self.way.grows.set(false);
         self.way.may_move.set(first.may_move() && !first.way.grows.get() && first.next_moves_all());
@@ -350,10 +360,12 @@ pub(crate) async fn look(
     if volumes.len() == 1 {
         return note(&volumes, std::slice::from_ref(shown));
     }
-    let Ok(Reply::Volumes { volumes: all }) = control.command(env, Command::VolumeList {}).await else {
+    let Ok(Reply::Volumes { volumes: all }) = control.command(env, Command::VolumeList {}).await
+    else {
         return Error::wrong_state("cannot list the volumes");
     };
-    let of_array: Vec<VolumeInfo> = all.into_iter().filter(|other| other.array == shown.array).collect();
+    let of_array: Vec<VolumeInfo> =
+        all.into_iter().filter(|other| other.array == shown.array).collect();
     if is_old() { Ok(()) } else { note(&volumes, &of_array) }
 }
 
@@ -362,7 +374,8 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
     let of = |volume: &Rc<Scene>| shown.iter().find(|shown| shown.name == volume.setup.name());
     let there: Vec<(&Rc<Scene>, &VolumeInfo)> =
         volumes.iter().filter_map(|volume| Some((volume, of(volume)?))).collect();
-    let Some(&(first, of_first)) = there.iter().find(|(volume, _)| !volume.setup.is_neighbour()) else {
+    let Some(&(first, of_first)) = there.iter().find(|(volume, _)| !volume.setup.is_neighbour())
+    else {
         return Ok(()); // It is not listed.
     };
     // The named volumes, which may have finished just now, or be unchanged.
@@ -373,17 +386,20 @@ fn note(volumes: &[Rc<Scene>], shown: &[VolumeInfo]) -> Result<()> {
         note_on_their_way(&there)?;
     } else {
         note_at_rest(first, of_first)?;
-        let others = volumes.iter().filter(|volume| volume.setup.is_neighbour() && !first.may_move());
+        let others =
+            volumes.iter().filter(|volume| volume.setup.is_neighbour() && !first.may_move());
         // A missing neighbour will be created with the first volume's layout. Its creation may be
         // in progress since before the end of that reshape.
-        others.for_each(|volume| match (first.way.done.get() > volume.way.done.get(), of(volume)) {
-            (true, Some(shown)) => volume.has_come(shown),
-            // It may expand at the next start.
-            (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
-            (false, Some(shown)) => volume.stays(shown),
-            (_, None) => {
-                volume.way.done.set(first.way.done.get());
-                volume.way.may_move.set(false);
+        others.for_each(|volume| {
+            match (first.way.done.get() > volume.way.done.get(), of(volume)) {
+                (true, Some(shown)) => volume.has_come(shown),
+                // It may expand at the next start.
+                (false, Some(shown)) if volume.way.grows.get() && volume.is_held_up(shown) => {}
+                (false, Some(shown)) => volume.stays(shown),
+                (_, None) => {
+                    volume.way.done.set(first.way.done.get());
+                    volume.way.may_move.set(false);
+                }
             }
         });
     }
@@ -415,12 +431,13 @@ fn note_on_their_way(there: &[(&Rc<Scene>, &VolumeInfo)]) -> Result<()> {
     let is_led = leader.is_some_and(|(_, shown)| shown.reshape.is_some());
     // The next start of an offline volume may find another state: drives that record it may be
     // missing.
-    let have_come = there
-        .iter()
-        .filter(|(volume, shown)| shown.reshape.is_none() && volume.may_move() && shown.state.serves());
+    let have_come = there.iter().filter(|(volume, shown)| {
+        shown.reshape.is_none() && volume.may_move() && shown.state.serves()
+    });
     if moving > 1 || is_led && have_come.clone().next().is_some() {
-        let said =
-            there.iter().map(|(volume, shown)| format!("{}: {:?}", volume.setup.name(), shown.reshape));
+        let said = there
+            .iter()
+            .map(|(volume, shown)| format!("{}: {:?}", volume.setup.name(), shown.reshape));
         let said: Vec<String> = said.collect();
         return Error::wrong_state(format!(
             "volumes of one array do not reshape one after the other: {}",

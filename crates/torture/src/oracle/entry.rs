@@ -166,7 +166,11 @@ impl Cells {
     pub fn touch(&mut self, sector: u64, beginning: &Value) -> &mut Vec<Entry> {
         let place = &mut self.places[sector as usize];
         if *place == 0 {
-            self.cells.push(Cell { sector, entries: vec![Entry::first(beginning)], is_listed: false });
+            self.cells.push(Cell {
+                sector,
+                entries: vec![Entry::first(beginning)],
+                is_listed: false,
+            });
             *place = self.cells.len() as u32;
         }
         let index = *place as usize - 1;

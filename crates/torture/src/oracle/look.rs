@@ -33,7 +33,8 @@ impl Oracle {
     /// # Errors
     /// When a sector has another value.
     pub fn check_zeros(&mut self, asked: Begun, ranges: &[ByteRange]) -> Result<(), Violation> {
-        let mut look = |range: &ByteRange| self.look(asked.0, range.start, &vec![0; range.len.as_usize()]);
+        let mut look =
+            |range: &ByteRange| self.look(asked.0, range.start, &vec![0; range.len.as_usize()]);
         let result = ranges.iter().try_for_each(&mut look);
         self.abandon_read(asked);
         result
@@ -54,7 +55,9 @@ impl Oracle {
                 continue;
             }
             let is_unwritten = match self.touched.get_mut(sector) {
-                Some(entries) => look_at(entries, Sector(sector), begun, now, got, from, &mut model)?,
+                Some(entries) => {
+                    look_at(entries, Sector(sector), begun, now, got, from, &mut model)?
+                }
                 None => {
                     let mut entries = [Entry::first(&self.beginning)];
                     look_at(&mut entries, Sector(sector), begun, now, got, from, &mut model)?
@@ -83,8 +86,11 @@ impl Oracle {
                 Err(Violation { sector: Sector(sector), text })
             }
             None => {
-                if got.len() as u64 == self.sector.0 && self.agrees_since.is_some_and(|since| since < begun) {
-                    self.unwritten.insert(sector, Seen { bytes: got.into(), at: now, certain: false });
+                if got.len() as u64 == self.sector.0
+                    && self.agrees_since.is_some_and(|since| since < begun)
+                {
+                    self.unwritten
+                        .insert(sector, Seen { bytes: got.into(), at: now, certain: false });
                 }
                 Ok(())
             }
@@ -103,7 +109,9 @@ fn matches(entry: &Entry, sector: Sector, got: &[u8], from: usize, model: &mut [
         // Unknown bytes are allowed; a stamp outside the candidates belongs to another write.
         Value::Leftovers => true,
         Value::Anything if entry.kind == Kind::GivenUp => true,
-        Value::Anything => !matches!(whole_cells(got, from), Recognised::Stamp(..) | Recognised::Mixture(_)),
+        Value::Anything => {
+            !matches!(whole_cells(got, from), Recognised::Stamp(..) | Recognised::Mixture(_))
+        }
     }
 }
 
@@ -155,7 +163,9 @@ fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: u
     let found = whole_cells(got, from);
     let judgement = match &found {
         Recognised::Stamp(other, _) if *other != sector => "foreign data",
-        Recognised::Stamp(_, generation) if entries.iter().all(|entry| entry.generation < *generation) => {
+        Recognised::Stamp(_, generation)
+            if entries.iter().all(|entry| entry.generation < *generation) =>
+        {
             "data of a write that never was"
         }
         Recognised::Stamp(..) | Recognised::Zeroes => "old data",
@@ -169,7 +179,9 @@ fn violation(entries: &[Entry], sector: Sector, begun: Tick, got: &[u8], from: u
             (_, Kind::Beginning) => "its first value".to_owned(),
             (Value::Zeroes, _) => format!("zeroes of operation {}", entry.generation.0),
             (Value::Stamp, _) => format!("write {}", entry.generation.0),
-            (Value::Patched(_), _) => format!("the sector after partial write {}", entry.generation.0),
+            (Value::Patched(_), _) => {
+                format!("the sector after partial write {}", entry.generation.0)
+            }
             (Value::Anything | Value::Leftovers, _) => {
                 format!("any value since operation {}", entry.generation.0)
             }

@@ -5,7 +5,13 @@ use super::*;
 const SECTOR: u64 = 512;
 
 fn oracle() -> Oracle {
-    Oracle::new(SectorSize::B512, ByteCount(64 * SECTOR), &[ByteCount(16 * SECTOR)], Value::Zeroes, false)
+    Oracle::new(
+        SectorSize::B512,
+        ByteCount(64 * SECTOR),
+        &[ByteCount(16 * SECTOR)],
+        Value::Zeroes,
+        false,
+    )
 }
 
 fn bytes_of(sector: u64, generation: Generation) -> Vec<u8> {
@@ -49,8 +55,9 @@ fn a_read_finds_the_last_acknowledged_write_or_one_under_way() {
 #[test]
 fn what_is_said_to_be_zeros_may_be_zeros() {
     let mut oracle = oracle();
-    let range =
-        |first: u64, count: u64| ByteRange::new(ByteOffset(first * SECTOR), ByteCount(count * SECTOR));
+    let range = |first: u64, count: u64| {
+        ByteRange::new(ByteOffset(first * SECTOR), ByteCount(count * SECTOR))
+    };
     let check = |oracle: &mut Oracle, ranges: &[ByteRange]| {
         let asked = oracle.begin_read();
         oracle.check_zeros(asked, ranges).map_err(|violation| violation.sector)

@@ -44,7 +44,9 @@ fn after_a_power_cut(lost: bool) -> Rc<Scene> {
 /// The drive of a sector.
 fn drive_of(scene: &Scene, sector: u64) -> DriveIndex {
     let mut drives = scene.layout().drives().indexes();
-    drives.find(|drive| scene.is_on(sector, &DriveSet::EMPTY.with(*drive))).expect("it is somewhere")
+    drives
+        .find(|drive| scene.is_on(sector, &DriveSet::EMPTY.with(*drive)))
+        .expect("it is somewhere")
 }
 
 /// Whether a sector may hold data that was never written.
@@ -87,8 +89,12 @@ fn what_is_lost_says_nothing_of_its_stripe_when_redundancy_agrees() {
 /// was offline without its log.
 #[test]
 fn what_a_drive_changed_stays_excused_when_a_lost_log_takes_back_what_was_known() {
-    let options =
-        Options { levels: vec![Level::Raid5], log: Log::Always, write_back: true, ..Options::default() };
+    let options = Options {
+        levels: vec![Level::Raid5],
+        log: Log::Always,
+        write_back: true,
+        ..Options::default()
+    };
     let setup = Setup::draw(20761, &options);
     let sim = simulation(&setup, 0);
     let scene = Scene::new(setup, sim.handle(), Rc::new(Story::new(false)));
@@ -172,7 +178,8 @@ fn what_is_in_the_distributed_spare_is_lost_with_the_drive_that_has_it() {
         }
         drop(oracle);
         scene.crash(LifeEnd::PowerCut);
-        let spare = layout.stripe_map(units::StripeIndex(0)).spare_cell().expect("it has a spare").drive;
+        let spare =
+            layout.stripe_map(units::StripeIndex(0)).spare_cell().expect("it has a spare").drive;
         scene.lose(&DriveSet::EMPTY.with(spare));
         assert_eq!(may_hold_garbage(&scene, 0), was_out && !is_free, "{was_out} {is_free}");
     }

@@ -26,7 +26,8 @@ pub(super) fn draw(first: &mut Setup, options: &Options) {
     if !is_there || options.lie != Lie::None {
         return;
     }
-    let neighbour = if rng.chance(1, 2) { on_same(first, &mut rng) } else { on_own(first, &mut rng) };
+    let neighbour =
+        if rng.chance(1, 2) { on_same(first, &mut rng) } else { on_own(first, &mut rng) };
     let largest = first.drives.iter().chain(&neighbour.drives).map(|drive| drive.size).max();
     for replacement in &mut first.replacements {
         replacement.size = largest.unwrap_or_default();
@@ -54,7 +55,12 @@ fn on_same(first: &mut Setup, rng: &mut Rng) -> Setup {
     let more = start - first.geometry.member_size().0 + geometry.member_size().0;
     first.drives.iter_mut().for_each(|drive| drive.size += ByteCount(more));
     let drives = first.drives.clone();
-    Setup { place: VolumeRole::SameDrives, start: ByteCount(start), drives, ..like(first, geometry, copies) }
+    Setup {
+        place: VolumeRole::SameDrives,
+        start: ByteCount(start),
+        drives,
+        ..like(first, geometry, copies)
+    }
 }
 
 /// A neighbour on its own drives, similar to the first volume's.
@@ -70,7 +76,12 @@ fn on_own(first: &Setup, rng: &mut Rng) -> Setup {
         ..first.drives[0].clone()
     };
     let drives = vec![drive; count.as_usize()];
-    Setup { place: VolumeRole::OwnDrives, start: ByteCount::ZERO, drives, ..like(first, geometry, copies) }
+    Setup {
+        place: VolumeRole::OwnDrives,
+        start: ByteCount::ZERO,
+        drives,
+        ..like(first, geometry, copies)
+    }
 }
 
 fn copies(level: Level, rng: &mut Rng) -> Option<u16> {

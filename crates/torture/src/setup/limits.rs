@@ -9,7 +9,8 @@ pub(super) fn draw(seed: u64) -> LimitsByClass {
     let mut rng = Rng::new(seed, "time limits", "");
     let usual = LimitsByClass::default();
     let mut any = || Duration::from_millis([2_000, 5_000, 10_000, 30_000][rng.below(4) as usize]);
-    let drawn = TimeLimits { short_read: any(), read: any(), write: any(), flush: any(), discard: any() };
+    let drawn =
+        TimeLimits { short_read: any(), read: any(), write: any(), flush: any(), discard: any() };
     let solid = match rng.below(6) {
         0..=2 => usual.solid,
         3..=4 => usual.remote,

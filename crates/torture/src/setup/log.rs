@@ -27,7 +27,11 @@ impl LogSetup {
     pub fn describe(&self) -> String {
         let sizes: Vec<String> = self.drives.iter().map(|drive| drive.size.to_string()).collect();
         let cache = self.drives[0].cache;
-        format!("drives for logs of {}, cache {cache}, {} at first", sizes.join(", "), self.at_first)
+        format!(
+            "drives for logs of {}, cache {cache}, {} at first",
+            sizes.join(", "),
+            self.at_first
+        )
     }
 }
 
@@ -44,8 +48,9 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<LogSetup> {
         return None;
     }
     let at_first = rng.below(3) as usize;
-    let latency = [Latency::range_us(20, 60), Latency::range_us(50, 500), Latency::range_us(10, 5000)]
-        [rng.below(3) as usize];
+    let latency =
+        [Latency::range_us(20, 60), Latency::range_us(50, 500), Latency::range_us(10, 5000)]
+            [rng.below(3) as usize];
     let cached = rng.chance(2, 3);
     let drives = (0..DRIVES).map(|_| DriveOptions {
         size: ByteCount(rng.between(7, 24) << 20),

@@ -72,7 +72,12 @@ impl MigrationsSetup {
     pub fn describe(&self) -> String {
         let ways = self.ways.iter().map(|way| {
             let geometry = &way.geometry;
-            format!("{} over {} drives, strip {}", geometry.level(), geometry.drives().0, geometry.strip())
+            format!(
+                "{} over {} drives, strip {}",
+                geometry.level(),
+                geometry.drives().0,
+                geometry.strip()
+            )
         });
         let how = if self.at_once { ", each as soon as the last one has ended" } else { "" };
         format!("reshapes: {}{how}", ways.collect::<Vec<_>>().join(", then to "))
@@ -101,15 +106,16 @@ pub(super) fn draw(first: &Setup, options: &Options) -> Option<MigrationsSetup> 
         let mut all = ways_from(&at, &TO);
         all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
         along.retain(&at, &mut all);
-        let mut others = if options.levels.is_empty() { ways_from(&at, &LATER) } else { Vec::new() };
+        let mut others =
+            if options.levels.is_empty() { ways_from(&at, &LATER) } else { Vec::new() };
         along.retain(&at, &mut others);
         if !FROM.contains(&at.level()) {
             others.append(&mut all);
         }
         let drawn = (!all.is_empty()).then(|| all[rng.below(all.len() as u64) as usize]);
         let is_later = drawn.is_none() || later.chance(1, 3);
-        let other =
-            (is_later && !others.is_empty()).then(|| others[later.below(others.len() as u64) as usize]);
+        let other = (is_later && !others.is_empty())
+            .then(|| others[later.below(others.len() as u64) as usize]);
         let Some(way) = other.or(drawn) else { break };
         // The space behind it belongs to the neighbour.
         let is_full = (rng.chance(1, 2) || nth > 0) && along.of.is_none();
@@ -148,7 +154,8 @@ impl Follower {
 
     /// Whether the order names the neighbour: then the first volume changes its drives only.
     fn may_lead(&mut self, at: &Geometry, to: &Geometry) -> bool {
-        let keeps = (at.level(), at.strip()) == (to.level(), to.strip()) && at.drives() != to.drives();
+        let keeps =
+            (at.level(), at.strip()) == (to.level(), to.strip()) && at.drives() != to.drives();
         self.of.is_some() && self.rng.chance(1, 2) && keeps
     }
 }
@@ -165,9 +172,13 @@ fn along(of: &Setup, drives: DriveCount) -> Option<Geometry> {
     }
     let smallest = of.drives.iter().map(|drive| drive.size).min()?;
     let room = ByteCount((smallest.0 - TAIL.0).saturating_sub(of.start.0));
-    let whole = shape.geometry(of.strip, room).ok().filter(|whole| whole.capacity() >= from.capacity())?;
+    let whole =
+        shape.geometry(of.strip, room).ok().filter(|whole| whole.capacity() >= from.capacity())?;
     let member = whole.member_size_for(from.capacity()).max(from.member_size());
-    whole.with_member_size(member).ok().filter(|to| drives == from.drives() || way(from, to).is_some())
+    whole
+        .with_member_size(member)
+        .ok()
+        .filter(|to| drives == from.drives() || way(from, to).is_some())
 }
 
 /// Makes a neighbour on the same drives follow: its layouts after each reshape of the first volume.
@@ -206,7 +217,8 @@ fn draw_less(
     all.retain(|to| to.level() != Level::Raid10 || has_mirrors);
     along.retain(&at, &mut all);
     let geometry = *all.get(rng.below(all.len().max(1) as u64) as usize)?;
-    let (removed, is_led_by_neighbour) = (drives - geometry.drives().0, along.may_lead(&at, &geometry));
+    let (removed, is_led_by_neighbour) =
+        (drives - geometry.drives().0, along.may_lead(&at, &geometry));
     Some(ReshapeSetup { geometry, added: 0, removed, is_full: false, is_led_by_neighbour })
 }
 
@@ -258,7 +270,9 @@ impl Setup {
 fn ways_from(from: &Geometry, to: &[Level]) -> Vec<Geometry> {
     let drives = from.drives().0..=from.drives().0 + MOST_ADDED;
     // Level by level: known seeds depend on this order.
-    let all = to.iter().flat_map(|level| drives.clone().flat_map(|drives| ways_to(from, &[*level], drives)));
+    let all = to
+        .iter()
+        .flat_map(|level| drives.clone().flat_map(|drives| ways_to(from, &[*level], drives)));
     all.filter(|to| !is_down(from, to) && to.capacity() >= from.capacity()).collect()
 }
 
@@ -276,7 +290,8 @@ fn ways_to(from: &Geometry, to: &[Level], drives: u16) -> Vec<Geometry> {
             let keeps_spans = level == from.level() && LATER.contains(&level);
             shape.spans = keeps_spans.then(|| from.spans());
             let Ok(strip) = StripSize::new(ByteCount(strip)) else { continue };
-            let Ok(to) = shape.check().and_then(|()| shape.geometry(strip, from.member_size())) else {
+            let Ok(to) = shape.check().and_then(|()| shape.geometry(strip, from.member_size()))
+            else {
                 continue;
             };
             let is_same = (level, drives, strip) == (from.level(), from.drives().0, from.strip());

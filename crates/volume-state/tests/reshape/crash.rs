@@ -22,12 +22,13 @@ impl State {
             bits(lost).for_each(|drive| kill.lose(drive));
             kill.failed = lost;
             let kill = kill.restarted(setup);
-            for (is_cut, cells) in
-                std::iter::once((false, kill.cells)).chain(cuts(&kill.cells).map(|cells| (true, cells)))
+            for (is_cut, cells) in std::iter::once((false, kill.cells))
+                .chain(cuts(&kill.cells).map(|cells| (true, cells)))
             {
                 let mut state = State { cells, ..kill.clone() };
                 let what = if is_cut { "power cut" } else { "kill" };
-                let label = format!("{what}, drives lost: {:?}", bits(lost).collect::<Vec<usize>>());
+                let label =
+                    format!("{what}, drives lost: {:?}", bits(lost).collect::<Vec<usize>>());
                 state.look(setup, is_cut).map_err(|wrong| format!("{label}: {wrong}"))?;
                 left.push((label, state));
             }
@@ -44,7 +45,8 @@ impl State {
     /// is on every drive.
     fn restarted(&self, setup: &Setup) -> State {
         let alive = bits(setup.all() & !self.failed).map(|drive| self.labels[drive]);
-        let (generation, moved) = alive.max_by_key(|(generation, _)| *generation).unwrap_or_default();
+        let (generation, moved) =
+            alive.max_by_key(|(generation, _)| *generation).unwrap_or_default();
         State {
             generation,
             mover: Mover::new(setup.reshape(), moved),
@@ -70,15 +72,19 @@ impl State {
         }
         let save = save_of(setup);
         let reshape = setup.reshape();
-        let (by_new, saved) = (blocks_of(reshape.by_new(moved.bytes)), blocks_of(reshape.saved_range(moved)));
+        let (by_new, saved) =
+            (blocks_of(reshape.by_new(moved.bytes)), blocks_of(reshape.saved_range(moved)));
         for block in 0..setup.blocks {
             let value = match block {
                 _ if is_in(by_new, block) => read(&setup.to, 0, block, &self.cells, self.failed),
-                _ if is_in(saved, block) => read(&save, MEMBER, block - saved.0, &self.cells, self.failed),
+                _ if is_in(saved, block) => {
+                    read(&save, MEMBER, block - saved.0, &self.cells, self.failed)
+                }
                 _ => read(&setup.from, 0, block, &self.cells, self.failed),
             };
             let is_dirty = self.dirty.is_some_and(|(at, _)| at == block);
-            let allowed = if is_cut || is_dirty { self.sure[block] } else { 1 << self.truth[block] };
+            let allowed =
+                if is_cut || is_dirty { self.sure[block] } else { 1 << self.truth[block] };
             match value {
                 Some(value) if allowed >> value & 1 == 1 => {
                     if is_cut {
@@ -99,7 +105,8 @@ impl State {
     /// Before the first move the reshape can be cancelled: blocks past the volume's end are
     /// unchanged.
     fn look_behind(&self, setup: &Setup, moved: Moved) -> Result<(), String> {
-        let all = if moved == Moved::default() { (setup.from.capacity().0 / BLOCK) as usize } else { 0 };
+        let all =
+            if moved == Moved::default() { (setup.from.capacity().0 / BLOCK) as usize } else { 0 };
         for block in setup.blocks..all {
             let value = read(&setup.from, 0, block, &self.cells, self.failed);
             if value != Some(0) {

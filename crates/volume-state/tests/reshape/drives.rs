@@ -87,8 +87,9 @@ impl<'a> Column<'a> {
     /// Drive and row of a data strip's copies, or of a redundancy strip.
     fn data(&self, index: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let index = DataIndex(index as u16);
-        (0..self.geometry.copies())
-            .map(move |copy| self.place(self.geometry.data_cell(self.stripe, index, CopyIndex(copy))))
+        (0..self.geometry.copies()).map(move |copy| {
+            self.place(self.geometry.data_cell(self.stripe, index, CopyIndex(copy)))
+        })
     }
 
     fn parity(&self, which: u16) -> Option<(usize, usize)> {
@@ -110,12 +111,14 @@ impl<'a> Column<'a> {
 
     /// The data without lost drives; `None` if unrecoverable.
     pub(super) fn solve(&self, cells: &[Cell], lost: u8) -> Option<Vec<u8>> {
-        let read =
-            |(drive, row): (usize, usize)| (lost >> drive & 1 == 0).then(|| cells[drive * ROWS + row].last);
+        let read = |(drive, row): (usize, usize)| {
+            (lost >> drive & 1 == 0).then(|| cells[drive * ROWS + row].last)
+        };
         let found: Vec<Option<u8>> = (0..usize::from(self.geometry.data_strips()))
             .map(|index| self.data(index).find_map(read))
             .collect();
-        let unknown: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+        let unknown: Vec<usize> =
+            (0..found.len()).filter(|index| found[*index].is_none()).collect();
         let mut data: Vec<u8> = found.iter().map(|value| value.unwrap_or(0)).collect();
         let sums: Vec<(u16, u8)> = (0..self.geometry.parity_strips())
             .filter_map(|which| Some((which, self.parity(which).and_then(read)?)))

@@ -65,7 +65,8 @@ impl Setup {
     fn reshape(&self) -> Reshape {
         let bytes = ByteCount(self.blocks as u64 * BLOCK);
         let save = ByteCount(self.save * BLOCK);
-        Reshape::new(self.from, self.to, bytes, save, ByteCount(self.most * BLOCK)).expect("it can be moved")
+        Reshape::new(self.from, self.to, bytes, save, ByteCount(self.most * BLOCK))
+            .expect("it can be moved")
     }
 
     /// Number of drives that may be lost.

@@ -3,7 +3,8 @@
 use super::defects::Defect;
 use super::drives::{Cell, Column, bits, lay};
 use super::{
-    BLOCK, Blocks, ClosedRead, HostAccess, MEMBER, ROWS, Setup, State, StepProgress, Write, blocks_of,
+    BLOCK, Blocks, ClosedRead, HostAccess, MEMBER, ROWS, Setup, State, StepProgress, Write,
+    blocks_of,
 };
 use layout::Geometry;
 use units::{ByteCount, ByteOffset};
@@ -79,7 +80,8 @@ impl State {
         let window = blocks_of(window.bytes);
         let writes = self.in_flight.is_some_and(|(block, ..)| is_in(window, block));
         let dirty = self.dirty.is_some_and(|(block, _)| is_in(window, block));
-        !(writes && setup.defect != Defect::InFlightIgnored || dirty && setup.defect != Defect::DirtyIgnored)
+        !(writes && setup.defect != Defect::InFlightIgnored
+            || dirty && setup.defect != Defect::DirtyIgnored)
     }
 
     pub(super) fn take(&mut self, setup: &Setup, event: Event) -> Result<(), String> {
@@ -143,7 +145,9 @@ impl State {
             Some(Step::Record(moved)) if !is_saved && moved.saved.is_zero() => {
                 HostAccess { read: ClosedRead::ByOld, ..self.door }
             }
-            _ if setup.defect == Defect::LeftReadByOld => HostAccess { read: ClosedRead::ByOld, ..self.door },
+            _ if setup.defect == Defect::LeftReadByOld => {
+                HostAccess { read: ClosedRead::ByOld, ..self.door }
+            }
             _ => HostAccess { read: ClosedRead::WhereSaved, ..self.door },
         };
         self.failing_steps -= 1;
@@ -159,9 +163,12 @@ impl State {
     pub(super) fn look_now(&self, setup: &Setup) -> Result<(), String> {
         let save = save_of(setup);
         let closed = self.door.closed;
-        for block in (0..setup.blocks).filter(|block| self.dirty.is_none_or(|(at, _)| at != *block)) {
+        for block in (0..setup.blocks).filter(|block| self.dirty.is_none_or(|(at, _)| at != *block))
+        {
             let value = match self.door.read {
-                _ if is_in(self.door.by_new, block) => read(&setup.to, 0, block, &self.cells, self.failed),
+                _ if is_in(self.door.by_new, block) => {
+                    read(&setup.to, 0, block, &self.cells, self.failed)
+                }
                 ClosedRead::Nowhere if is_in(closed, block) => continue,
                 ClosedRead::WhereSaved if is_in(closed, block) => {
                     read(&save, MEMBER, block - closed.0, &self.cells, self.failed)
@@ -194,6 +201,32 @@ impl State {
         self.mover.done();
     }
 
+    /// Copies the window to the save area.
+    fn save_window(&mut self, setup: &Setup, window: &Window) -> Result<(), String> {
+        if self.is_unsaved(setup) {
+            self.end_step();
+            return Ok(());
+        }
+        let save = save_of(setup);
+        self.copy(setup, window, (&setup.from, 0, 0), (&save, MEMBER, window.stripes.start))
+    }
+
+    /// Copies the window to the new layout, from the old one or from the save area.
+    fn write_window(
+        &mut self,
+        setup: &Setup,
+        window: &Window,
+        from_save: bool,
+    ) -> Result<(), String> {
+        let is_old = self.is_unsaved(setup) || setup.defect == Defect::SaveNotRead;
+        let save = save_of(setup);
+        let source = match from_save && !is_old {
+            true => (&save, MEMBER, window.stripes.start),
+            false => (&setup.from, 0, 0),
+        };
+        self.copy(setup, window, source, (&setup.to, 0, 0))
+    }
+
     /// The mover begins its next step, or ends one without further work.
     fn go_on(&mut self, setup: &Setup) -> Result<(), String> {
         if self.doing == StepProgress::Closing {
@@ -214,7 +247,11 @@ impl State {
             }
             Some(Step::Keep(_)) => self.doing = StepProgress::Writing(Vec::new(), alive),
             Some(Step::Close(window)) => {
-                let closed = if setup.defect == Defect::NotClosed { (0, 0) } else { blocks_of(window.bytes) };
+                let closed = if setup.defect == Defect::NotClosed {
+                    (0, 0)
+                } else {
+                    blocks_of(window.bytes)
+                };
                 self.door = HostAccess { closed, read: ClosedRead::Nowhere, ..self.door };
                 self.doing = StepProgress::Closing;
             }
@@ -231,25 +268,9 @@ impl State {
                     self.doing = StepProgress::Recording(moved, alive);
                 }
             }
-            Some(Step::Save(window)) => {
-                let is_left_out = self.is_unsaved(setup);
-                let from = &setup.from;
-                let save = save_of(setup);
-                match is_left_out {
-                    true => self.end_step(),
-                    false => {
-                        self.copy(setup, &window, (from, 0, 0), (&save, MEMBER, window.stripes.start))?
-                    }
-                }
-            }
+            Some(Step::Save(window)) => self.save_window(setup, &window)?,
             Some(Step::Write { window, from_save }) => {
-                let is_old = self.is_unsaved(setup) || setup.defect == Defect::SaveNotRead;
-                let save = save_of(setup);
-                let source = match from_save && !is_old {
-                    true => (&save, MEMBER, window.stripes.start),
-                    false => (&setup.from, 0, 0),
-                };
-                self.copy(setup, &window, source, (&setup.to, 0, 0))?;
+                self.write_window(setup, &window, from_save)?
             }
         }
         Ok(())
@@ -273,10 +294,12 @@ impl State {
         match setup.defect {
             Defect::NeverSaved => true,
             // The window overlaps no old row that is entirely ahead of the cursor.
-            Defect::BoundaryFree => self.is_over(setup, |cursor, row| match setup.reshape().is_down() {
-                true => cursor / row,
-                false => cursor.div_ceil(row),
-            }),
+            Defect::BoundaryFree => {
+                self.is_over(setup, |cursor, row| match setup.reshape().is_down() {
+                    true => cursor / row,
+                    false => cursor.div_ceil(row),
+                })
+            }
             // The window overlaps no old row with bytes of the volume.
             Defect::BehindFree => {
                 setup.reshape().is_down()
@@ -320,7 +343,8 @@ impl State {
         }
         let whole = first_block(&setup.to, window.stripes.end - window.stripes.start);
         data.resize(whole, 0);
-        let mut writes: Vec<Write> = lay(to, to_base, &data, start - first_block(to, to_first)).collect();
+        let mut writes: Vec<Write> =
+            lay(to, to_base, &data, start - first_block(to, to_first)).collect();
         if setup.defect == Defect::SavedThin && to_base > 0 {
             let is_data = |(drive, row, _): &Write| {
                 let blocks = start - first_block(to, to_first)..;
@@ -407,7 +431,13 @@ pub(super) fn save_of(setup: &Setup) -> Geometry {
 }
 
 /// A block of a layout, without lost drives.
-pub(super) fn read(geometry: &Geometry, base: usize, block: usize, cells: &[Cell], lost: u8) -> Option<u8> {
+pub(super) fn read(
+    geometry: &Geometry,
+    base: usize,
+    block: usize,
+    cells: &[Cell],
+    lost: u8,
+) -> Option<u8> {
     let (column, index) = Column::of(geometry, base, block);
     Some(column.solve(cells, lost)?[index])
 }

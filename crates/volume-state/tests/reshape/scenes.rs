@@ -8,7 +8,8 @@ use units::{ByteCount, DriveCount, StripSize};
 
 fn layout(level: Level, drives: u16, strip_blocks: u64) -> Geometry {
     let strip = StripSize::new(ByteCount(strip_blocks * BLOCK)).expect("a strip");
-    Geometry::new(level, DriveCount(drives), strip, ByteCount(MEMBER as u64 * BLOCK)).expect("a small volume")
+    Geometry::new(level, DriveCount(drives), strip, ByteCount(MEMBER as u64 * BLOCK))
+        .expect("a small volume")
 }
 
 fn setup(from: Geometry, to: Geometry, blocks: usize, puts: &[(usize, u8)]) -> Setup {
@@ -51,7 +52,10 @@ fn stories_downward() -> Vec<Setup> {
         Setup { save: 2, most: 2, puts: vec![], blocks: 12, ..less.clone() },
         Setup { failing_steps: 1, crashes: 0, ..less.clone() },
         Setup { failing_steps: 1, puts: vec![], blocks: 4, ..less.clone() },
-        Setup { failing_steps: 2, ..setup(layout(Raid0, 3, 1), layout(Raid0, 2, 1), 4, &[(1, 12)]) },
+        Setup {
+            failing_steps: 2,
+            ..setup(layout(Raid0, 3, 1), layout(Raid0, 2, 1), 4, &[(1, 12)])
+        },
         // More parity on the same number of drives.
         setup(layout(Raid5, 4, 1), layout(Raid6, 4, 1), 5, &[(2, 12)]),
         Setup { crashes: 2, ..setup(layout(Raid5, 4, 1), layout(Raid6, 4, 1), 4, &[]) },
@@ -82,7 +86,10 @@ fn stories() -> Vec<Setup> {
         // A step fails, and the mover pauses.
         Setup { failing_steps: 1, crashes: 0, ..more.clone() },
         Setup { failing_steps: 1, puts: vec![], blocks: 4, ..more.clone() },
-        Setup { failing_steps: 2, ..setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 4, &[(1, 12)]) },
+        Setup {
+            failing_steps: 2,
+            ..setup(layout(Raid0, 2, 1), layout(Raid0, 3, 1), 4, &[(1, 12)])
+        },
         // The same amount of data in the same rows: everything is saved.
         setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[(2, 12)]),
         Setup { crashes: 2, ..setup(layout(Raid5, 3, 1), layout(Raid6, 4, 1), 4, &[]) },
@@ -101,7 +108,11 @@ fn stories() -> Vec<Setup> {
         // More rows: intact windows are kept, the others are moved in place.
         setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 7, &[(1, 12), (6, 13)]),
         Setup { fails: 1, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 5, &[(3, 12)]) },
-        Setup { crashes: 2, cached: true, ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 6, &[(5, 12)]) },
+        Setup {
+            crashes: 2,
+            cached: true,
+            ..setup(shorter(Raid5, 3), layout(Raid5, 3, 1), 6, &[(5, 12)])
+        },
         Setup { failing_steps: 1, ..setup(shorter(Raid1, 2), layout(Raid1, 2, 1), 4, &[(3, 12)]) },
     ]
 }
@@ -117,7 +128,8 @@ fn nothing_is_lost_whenever_the_machine_dies() {
 /// Checks that some setup finds each defect.
 fn expect_found(stories: &[Setup], defects: impl IntoIterator<Item = Defect>) {
     for defect in defects {
-        let found = stories.iter().find_map(|setup| explore(&Setup { defect, ..setup.clone() }).err());
+        let found =
+            stories.iter().find_map(|setup| explore(&Setup { defect, ..setup.clone() }).err());
         let story = found.unwrap_or_else(|| panic!("{defect:?} is not found"));
         println!("{defect:?}: {}", story.lines().last().unwrap_or_default());
     }

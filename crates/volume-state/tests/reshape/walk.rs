@@ -98,8 +98,11 @@ pub(super) fn explore(setup: &Setup) -> Result<usize, String> {
         if events.is_empty() {
             ends += 1;
             let is_over = state.mover.step().is_none() && state.put == setup.puts.len();
-            let end =
-                if is_over { state.look_at_end(setup) } else { Err("nothing can happen any more".into()) };
+            let end = if is_over {
+                state.look_at_end(setup)
+            } else {
+                Err("nothing can happen any more".into())
+            };
             end.map_err(|wrong| walk.story(setup, hash, &wrong))?;
         }
         for event in events {

@@ -56,9 +56,15 @@ fn walk(reshape: &Reshape, save: ByteCount, most: impl Fn(u64) -> ByteCount) -> 
             are_apart(place, new),
             "{reshape:?}: {window:?} is written to {place:?}, and {new:?} has moved"
         );
-        let record = Moved { bytes: moved, saved: if is_saved { window.bytes.len } else { ByteCount::ZERO } };
+        let record = Moved {
+            bytes: moved,
+            saved: if is_saved { window.bytes.len } else { ByteCount::ZERO },
+        };
         assert!(reshape.allows(record), "{reshape:?}: {record:?}");
-        assert!(!is_saved || reshape.saved_range(record) == window.bytes, "{reshape:?}: {record:?}");
+        assert!(
+            !is_saved || reshape.saved_range(record) == window.bytes,
+            "{reshape:?}: {record:?}"
+        );
         // Written stripes are in use, also spans of the last row without data of the volume.
         let (before, in_use) = (reshape.new_stripes(moved), reshape.new_stripes(after));
         let expected = match reshape.is_down() {
@@ -100,7 +106,8 @@ fn no_window_is_written_over_what_is_needed() {
                     walk(&reshape, save, |window| ByteCount((window * 7 % 5) * STRIP));
                     // A volume smaller than its capacity.
                     let half = ByteCount(bytes.0 / 8192 * 4096);
-                    let smaller = Reshape::new(old, new, half, save, most).expect("as the larger one");
+                    let smaller =
+                        Reshape::new(old, new, half, save, most).expect("as the larger one");
                     walk(&smaller, save, |_| ByteCount(u64::MAX));
                     tried[usize::from(reshape.is_down())] += 1;
                 }
@@ -113,10 +120,12 @@ fn no_window_is_written_over_what_is_needed() {
 /// The first rows overwrite their own source; later there is ever more free space.
 #[test]
 fn with_a_drive_more_only_the_beginning_is_saved() {
-    let (old, new) = (geometry(Level::Raid5, 4, STRIP, 4000), geometry(Level::Raid5, 5, STRIP, 4000));
+    let (old, new) =
+        (geometry(Level::Raid5, 4, STRIP, 4000), geometry(Level::Raid5, 5, STRIP, 4000));
     let (old, new) = (old.expect("four drives"), new.expect("five drives"));
     let save = ByteCount(96 * STRIP);
-    let reshape = Reshape::new(old, new, old.capacity(), save, ByteCount(256 * STRIP)).expect("it grows");
+    let reshape =
+        Reshape::new(old, new, old.capacity(), save, ByteCount(256 * STRIP)).expect("it grows");
     let (windows, saved) = walk(&reshape, save, |_| ByteCount(u64::MAX));
     assert_eq!((windows, saved), (18, 1));
     // With host load all windows are small, and as much is saved.
@@ -128,10 +137,12 @@ fn with_a_drive_more_only_the_beginning_is_saved() {
 /// rows overwrite their own source. Between them there is free space.
 #[test]
 fn with_a_drive_less_the_first_window_and_the_last_ones_are_saved() {
-    let (old, new) = (geometry(Level::Raid5, 5, STRIP, 4000), geometry(Level::Raid5, 4, STRIP, 4000));
+    let (old, new) =
+        (geometry(Level::Raid5, 5, STRIP, 4000), geometry(Level::Raid5, 4, STRIP, 4000));
     let (old, new) = (old.expect("five drives"), new.expect("four drives"));
     let save = ByteCount(96 * STRIP);
-    let moves = |bytes| Reshape::new(old, new, bytes, save, ByteCount(256 * STRIP)).expect("it fits");
+    let moves =
+        |bytes| Reshape::new(old, new, bytes, save, ByteCount(256 * STRIP)).expect("it fits");
     let reshape = moves(new.capacity());
     assert!(reshape.is_down());
     assert_eq!(walk(&reshape, save, |_| ByteCount(u64::MAX)), (23, 2));
@@ -150,18 +161,20 @@ fn what_cannot_be_moved_is_refused_with_a_sentence() {
     let (four, five) = (of(Level::Raid5, 4, STRIP), of(Level::Raid5, 5, STRIP));
     assert!(refused(five, four, STRIP).contains("do not fit"));
     assert!(refused(four, five, STRIP / 2).contains("there is room for"));
-    let far = Shape { mirrors: Some(MirrorArrangement::Far), ..Shape::new(Level::Raid1e, DriveCount(4)) };
+    let far =
+        Shape { mirrors: Some(MirrorArrangement::Far), ..Shape::new(Level::Raid1e, DriveCount(4)) };
     let far = far.geometry(StripSize::KIB_64, ByteCount(40 * STRIP)).expect("far copies");
     assert!(refused(far, five, STRIP).contains("cannot be moved in order"));
-    let reshape =
-        Reshape::new(four, five, four.capacity(), ByteCount(STRIP), ByteCount(STRIP)).expect("it grows");
+    let reshape = Reshape::new(four, five, four.capacity(), ByteCount(STRIP), ByteCount(STRIP))
+        .expect("it grows");
     let expect_strange = |reshape: &Reshape, records: &[(u64, u64)]| {
         for (bytes, saved) in records {
             let moved = Moved { bytes: ByteCount(*bytes), saved: ByteCount(*saved) };
             assert!(!reshape.allows(moved), "{moved:?} belongs to another reshape");
         }
     };
-    let strange = [(1, 0), (4 * STRIP, 1), (4 * STRIP, 8 * STRIP), (0, u64::MAX), (4 * STRIP + 4096, 0)];
+    let strange =
+        [(1, 0), (4 * STRIP, 1), (4 * STRIP, 8 * STRIP), (0, u64::MAX), (4 * STRIP + 4096, 0)];
     expect_strange(&reshape, &strange);
     // Downward, windows count from the last byte.
     let ten = ByteCount(10 * STRIP);
@@ -169,6 +182,7 @@ fn what_cannot_be_moved_is_refused_with_a_sentence() {
     for (bytes, saved) in [(0, 0), (0, STRIP), (STRIP, 3 * STRIP), (10 * STRIP, 0)] {
         assert!(down.allows(Moved { bytes: ByteCount(bytes), saved: ByteCount(saved) }));
     }
-    let strange = [(3 * STRIP, 0), (STRIP, STRIP), (STRIP, 6 * STRIP), (11 * STRIP, 0), (1, u64::MAX)];
+    let strange =
+        [(3 * STRIP, 0), (STRIP, STRIP), (STRIP, 6 * STRIP), (11 * STRIP, 0), (1, u64::MAX)];
     expect_strange(&down, &strange);
 }

@@ -37,9 +37,13 @@ pub(super) fn bench(
 ) -> Result<Option<ConsoleAction>> {
     match verb {
         "bench-run" => measure(world, of, asked).map(Some),
-        "bench-stop" => {
-            Ok(Some(deed("bench-stop", of, "Stop the measurement", Order::StopMeasuring, String::new())))
-        }
+        "bench-stop" => Ok(Some(deed(
+            "bench-stop",
+            of,
+            "Stop the measurement",
+            Order::StopMeasuring,
+            String::new(),
+        ))),
         _ => Ok(None),
     }
 }
@@ -112,7 +116,8 @@ pub(super) fn predict(
 fn number(asked: &FormValues<'_>, name: &str) -> Result<Option<u64>> {
     let word = asked.word(name);
     let wrong = || {
-        let sentence = format!("'{word}' is not a number for {name}; open the page of the volume again");
+        let sentence =
+            format!("'{word}' is not a number for {name}; open the page of the volume again");
         Error::new(ErrorKind::Invalid, sentence)
     };
     if word.is_empty() { Ok(None) } else { word.parse().map(Some).map_err(|_| wrong()) }
@@ -123,7 +128,8 @@ fn slots(asked: &FormValues<'_>) -> Result<Vec<u16>> {
     let words = asked.word("failed").split(',').filter(|word| !word.is_empty());
     let slot = |word: &str| {
         let wrong = || {
-            let sentence = format!("'{word}' is not the number of a slot; open the page of the volume again");
+            let sentence =
+                format!("'{word}' is not the number of a slot; open the page of the volume again");
             Error::new(ErrorKind::Invalid, sentence)
         };
         word.parse().map_err(|_| wrong())
@@ -133,7 +139,11 @@ fn slots(asked: &FormValues<'_>) -> Result<Vec<u16>> {
 
 /// The model with that name; by default the first one. A joined list of names is invalid: a form
 /// selects one model, unlike the command line.
-fn model<'w>(models: &'w [crate::Model], kind: &str, name: &str) -> Result<Option<&'w crate::Model>> {
+fn model<'w>(
+    models: &'w [crate::Model],
+    kind: &str,
+    name: &str,
+) -> Result<Option<&'w crate::Model>> {
     if name.is_empty() {
         return Ok(models.first());
     }
@@ -172,7 +182,10 @@ fn foresee(world: &World, of: &str, asked: &FormValues<'_>) -> Result<ConsoleAct
         failed,
     };
     let models = |models: &[crate::Model]| -> Vec<(String, String)> {
-        models.iter().map(|one| (one.name.clone(), format!("{}: {}", one.name, one.about))).collect()
+        models
+            .iter()
+            .map(|one| (one.name.clone(), format!("{}: {}", one.name, one.about)))
+            .collect()
     };
     let fields = vec![
         Field::said("level", &order.level),

@@ -42,17 +42,23 @@ pub(super) fn create(level: &str, asked: &FormValues<'_>) -> Result<ConsoleActio
         destroy_data,
         ..CreateVolume::default()
     });
-    Ok(ConsoleAction { fields, ..deed("create", level, format!("Create this {level}"), command, cli) })
+    Ok(ConsoleAction {
+        fields,
+        ..deed("create", level, format!("Create this {level}"), command, cli)
+    })
 }
 
 /// A preset by its name, or the default.
 pub(super) fn preset(name: &str) -> Result<Preset> {
     let unknown = || {
-        let sentence = format!("there is no preset '{name}'; 'softroc volume create --help' lists them");
+        let sentence =
+            format!("there is no preset '{name}'; 'softroc volume create --help' lists them");
         Error::new(ErrorKind::Invalid, sentence)
     };
     match name {
         "" => Ok(Preset::usual([])),
-        name => Preset::ALL.iter().copied().find(|preset| preset.name() == name).ok_or_else(unknown),
+        name => {
+            Preset::ALL.iter().copied().find(|preset| preset.name() == name).ok_or_else(unknown)
+        }
     }
 }

@@ -76,9 +76,10 @@ impl Order {
             | Order::NewPassword(_)
             | Order::RemoveAccount(_) => Action::Accounts,
             Order::Measure(Measure { destroy_data: true, .. }) => Action::BenchmarkWrites,
-            Order::Measure(_) | Order::StopMeasuring | Order::Predict(_) | Order::StopPredicting => {
-                Action::Benchmark
-            }
+            Order::Measure(_)
+            | Order::StopMeasuring
+            | Order::Predict(_)
+            | Order::StopPredicting => Action::Benchmark,
         }
     }
 }
@@ -131,7 +132,12 @@ impl Field {
         Field { name, label: label.to_owned(), kind: Kind::Filled(value.into()) }
     }
 
-    fn chosen(name: &'static str, label: &str, all: Vec<&'static str>, first: impl Into<String>) -> Field {
+    fn chosen(
+        name: &'static str,
+        label: &str,
+        all: Vec<&'static str>,
+        first: impl Into<String>,
+    ) -> Field {
         Field { name, label: label.to_owned(), kind: Kind::Chosen(all, first.into()) }
     }
 
@@ -217,7 +223,8 @@ impl ConsoleAction {
         let deed = ConsoleAction::of(world, of("verb"), of("of"), sent)?;
         match &deed.only {
             Some(only) if only != of("word").trim() => {
-                let sentence = format!("type '{only}' to confirm '{}'; nothing was changed", deed.label);
+                let sentence =
+                    format!("type '{only}' to confirm '{}'; nothing was changed", deed.label);
                 Err(Error::new(ErrorKind::Invalid, sentence))
             }
             _ => Ok(deed),
@@ -229,7 +236,9 @@ impl ConsoleAction {
         let goes = matches!(
             self.order,
             Order::Command(
-                Command::VolumeDelete { .. } | Command::DriveForget { .. } | Command::VolumeSet { .. }
+                Command::VolumeDelete { .. }
+                    | Command::DriveForget { .. }
+                    | Command::VolumeSet { .. }
             )
         );
         let made = match &self.order {
@@ -261,7 +270,8 @@ impl ConsoleAction {
             _ => volume::of_volume(verb, of, &asked).or_else(|| drive::of_drive(verb, of)),
         };
         let unknown = || {
-            let sentence = format!("the console has no action '{verb}'; 'softroc help' lists the commands");
+            let sentence =
+                format!("the console has no action '{verb}'; 'softroc help' lists the commands");
             Error::new(ErrorKind::NotFound, sentence)
         };
         deed.ok_or_else(unknown)
@@ -285,7 +295,13 @@ impl ConsoleAction {
 }
 
 /// The forms of several actions. An unknown action is a defect in this crate; tests find it.
-pub(crate) fn forms(world: &World, viewer: &Viewer, back: &str, of: &str, verbs: &[&str]) -> Vec<String> {
+pub(crate) fn forms(
+    world: &World,
+    viewer: &Viewer,
+    back: &str,
+    of: &str,
+    verbs: &[&str],
+) -> Vec<String> {
     verbs.iter().filter_map(|verb| form(world, viewer, back, of, verb, &[])).collect()
 }
 
@@ -314,7 +330,13 @@ struct Form<'d> {
     refusal: Option<String>,
 }
 
-fn deed(verb: &'static str, of: &str, label: String, command: Command, cli: String) -> ConsoleAction {
+fn deed(
+    verb: &'static str,
+    of: &str,
+    label: String,
+    command: Command,
+    cli: String,
+) -> ConsoleAction {
     let order = Order::Command(command);
     ConsoleAction { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
 }

@@ -5,8 +5,8 @@ use crate::words::shell_word;
 use crate::{Viewer, World};
 use access::Action;
 use controller::{
-    AttachPolicy, CacheMode, Command, DriveCache, Error, ErrorKind, Preset, ReadMode, Result, SectorFormat,
-    SetPolicy, StartDegraded, WriteHole, WriteMode,
+    AttachPolicy, CacheMode, Command, DriveCache, Error, ErrorKind, Preset, ReadMode, Result,
+    SectorFormat, SetPolicy, StartDegraded, WriteHole, WriteMode,
 };
 
 /// The policies that can be set, by their names on the command line.
@@ -72,7 +72,8 @@ fn values(name: &str) -> Vec<&'static str> {
 pub(super) fn policy(world: &World, of: &str, asked: &FormValues<'_>) -> Result<ConsoleAction> {
     let name = asked.word("policy");
     let Some(name) = NAMES.iter().copied().find(|known| *known == name) else {
-        let sentence = format!("there is no policy '{name}'; 'softroc volume set --help' lists them");
+        let sentence =
+            format!("there is no policy '{name}'; 'softroc volume set --help' lists them");
         return Err(Error::new(ErrorKind::NotFound, sentence));
     };
     let volume = world.volumes.iter().find(|volume| volume.name == of);
@@ -87,10 +88,11 @@ pub(super) fn policy(world: &World, of: &str, asked: &FormValues<'_>) -> Result<
     }
     let mut fields = vec![Field::said("policy", name)];
     let all = values(name);
-    let label = match volume.filter(|_| is_of_array(name)).map(|volume| volume.array_volumes.as_slice()) {
-        Some([_, _, ..]) => format!("{name} (all volumes of the array)"),
-        _ => name.to_owned(),
-    };
+    let label =
+        match volume.filter(|_| is_of_array(name)).map(|volume| volume.array_volumes.as_slice()) {
+            Some([_, _, ..]) => format!("{name} (all volumes of the array)"),
+            _ => name.to_owned(),
+        };
     fields.push(match all.is_empty() {
         true => Field::filled("value", &label, configured.clone()),
         false => Field::chosen("value", &label, all.clone(), configured.clone()),
@@ -146,7 +148,9 @@ pub(super) fn offered(viewer: &Viewer, of: &str, fields: &[Field]) -> Vec<Field>
     }
     let loses_flushes = WriteMode::AlwaysWriteBack.name();
     fields.retain(|field| {
-        field.kind != Kind::Tick || viewer.caller.may(Action::VolumePolicy).is_err() || may(loses_flushes)
+        field.kind != Kind::Tick
+            || viewer.caller.may(Action::VolumePolicy).is_err()
+            || may(loses_flushes)
     });
     fields
 }
@@ -162,8 +166,9 @@ fn bare<'v>(name: &str, value: &'v str) -> &'v str {
 
 fn set(of: &str, name: &str, value: &str) -> Result<SetPolicy> {
     let wrong = || {
-        let sentence =
-            format!("'{value}' is not a value of {name}; 'softroc volume set --help' lists the values");
+        let sentence = format!(
+            "'{value}' is not a value of {name}; 'softroc volume set --help' lists the values"
+        );
         Error::new(ErrorKind::Invalid, sentence)
     };
     let is_on = || match value {
@@ -238,8 +243,13 @@ mod tests {
         for name in NAMES {
             let all = values(name);
             for value in if all.is_empty() { vec!["30"] } else { all } {
-                let set = set("v", name, value).unwrap_or_else(|error| panic!("{name} {value}: {error}"));
-                assert_ne!(set, SetPolicy { volume: "v".to_owned(), ..SetPolicy::default() }, "{name}");
+                let set =
+                    set("v", name, value).unwrap_or_else(|error| panic!("{name} {value}: {error}"));
+                assert_ne!(
+                    set,
+                    SetPolicy { volume: "v".to_owned(), ..SetPolicy::default() },
+                    "{name}"
+                );
             }
             assert!(set("v", name, "nonsense").is_err(), "{name}");
         }

@@ -22,14 +22,19 @@ pub(super) fn alarm(verb: &str) -> Option<ConsoleAction> {
 /// # Errors
 /// `Invalid` if a number of days or a time cannot be parsed, or nothing differs from the initial
 /// values.
-pub(super) fn schedule(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Option<ConsoleAction>> {
+pub(super) fn schedule(
+    verb: &str,
+    of: &str,
+    asked: &FormValues<'_>,
+) -> Result<Option<ConsoleAction>> {
     let (verb, what, volume) = match verb {
         "schedule-patrol" => ("schedule-patrol", Scheduled::Patrol, None),
         "schedule-check" => ("schedule-check", Scheduled::Check, Some(of.to_owned())),
         _ => return Ok(None),
     };
     let (on, every, at) = (asked.word("on"), asked.word("every"), asked.word("at"));
-    let (was_on, was_every, was_at) = (asked.word("was-on"), asked.word("was-every"), asked.word("was-at"));
+    let (was_on, was_every, was_at) =
+        (asked.word("was-on"), asked.word("was-every"), asked.word("was-at"));
     let set = SetSchedule {
         what,
         volume,
@@ -38,10 +43,12 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<O
         at_s: time_of_day(at)?.filter(|_| at != was_at),
         ..SetSchedule::default()
     };
-    let name = if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
+    let name =
+        if what == Scheduled::Check { format!("check of {of}") } else { "patrol read".to_owned() };
     let is_nothing = set.on.is_none() && set.every_days.is_none() && set.at_s.is_none();
     if is_nothing && !was_on.is_empty() {
-        let sentence = format!("the schedule of the {name} already has these values; nothing was changed");
+        let sentence =
+            format!("the schedule of the {name} already has these values; nothing was changed");
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
     let cli = schedule_cli(&set, of, (on, every, at));
@@ -58,7 +65,8 @@ pub(super) fn schedule(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<O
 }
 
 fn schedule_cli(set: &SetSchedule, of: &str, (on, every, at): (&str, &str, &str)) -> String {
-    let of_what = if set.what == Scheduled::Check { format!(" {}", shell_word(of)) } else { String::new() };
+    let of_what =
+        if set.what == Scheduled::Check { format!(" {}", shell_word(of)) } else { String::new() };
     let mut cli = format!("softroc task schedule {}{of_what}", set.what);
     for (flag, value) in [("every", every), ("at", at)] {
         if !value.is_empty() {
@@ -110,7 +118,13 @@ fn time_of_day(text: &str) -> Result<Option<u32>> {
     Ok(Some(hours * 3600 + minutes * 60))
 }
 
-fn ordered(verb: &'static str, of: &str, label: String, order: Order, cli: String) -> ConsoleAction {
+fn ordered(
+    verb: &'static str,
+    of: &str,
+    label: String,
+    order: Order,
+    cli: String,
+) -> ConsoleAction {
     ConsoleAction { order, verb, of: of.to_owned(), label, cli, fields: Vec::new(), only: None }
 }
 
@@ -139,20 +153,35 @@ pub(super) fn channel(verb: &str, of: &str) -> Option<ConsoleAction> {
 ///
 /// # Errors
 /// `Invalid` for an unknown role.
-pub(super) fn account(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Option<ConsoleAction>> {
+pub(super) fn account(
+    verb: &str,
+    of: &str,
+    asked: &FormValues<'_>,
+) -> Result<Option<ConsoleAction>> {
     let (name, word) = (of.to_owned(), shell_word(of));
     let set = |verb, label: &str, order, flag: &str| {
-        ordered(verb, of, format!("{label} {of}"), order, format!("softroc account set {word} {flag}"))
+        ordered(
+            verb,
+            of,
+            format!("{label} {of}"),
+            order,
+            format!("softroc account set {word} {flag}"),
+        )
     };
     let deed = match verb {
-        "account-enable" => set("account-enable", "Enable", Order::EnableAccount(name, true), "--enable"),
+        "account-enable" => {
+            set("account-enable", "Enable", Order::EnableAccount(name, true), "--enable")
+        }
         "account-disable" => {
             set("account-disable", "Disable", Order::EnableAccount(name, false), "--disable")
         }
         "account-unlock" => set("account-unlock", "Unlock", Order::UnlockAccount(name), "--unlock"),
-        "account-password" => {
-            set("account-password", "Generate a new password for", Order::NewPassword(name), "--new-password")
-        }
+        "account-password" => set(
+            "account-password",
+            "Generate a new password for",
+            Order::NewPassword(name),
+            "--new-password",
+        ),
         "account-role" => {
             let role = role(asked.word("role"))?;
             let fields = vec![Field::chosen("role", "Role", ROLES.to_vec(), role.name())];
@@ -163,20 +192,20 @@ pub(super) fn account(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Op
         "account-remove" => {
             let question = format!("To confirm, type the account's name, {of}");
             let cli = format!("softroc account remove {word}");
-            let made = ordered("account-remove", of, format!("Remove {of}"), Order::RemoveAccount(name), cli);
-            ConsoleAction { fields: vec![Field::typed("word", question)], only: Some(of.to_owned()), ..made }
+            let made = ordered(
+                "account-remove",
+                of,
+                format!("Remove {of}"),
+                Order::RemoveAccount(name),
+                cli,
+            );
+            ConsoleAction {
+                fields: vec![Field::typed("word", question)],
+                only: Some(of.to_owned()),
+                ..made
+            }
         }
-        "account-add" => {
-            let (name, role) = (asked.word("name"), role(asked.word("role"))?);
-            let shown = if name.is_empty() { "NAME".to_owned() } else { shell_word(name) };
-            let cli = format!("softroc account add {shown} --role {role}");
-            let order = Order::AddAccount(name.to_owned(), role);
-            let fields = vec![
-                Field::typed("name", "Name of the new account"),
-                Field::chosen("role", "Role", ROLES.to_vec(), role.name()),
-            ];
-            ConsoleAction { fields, ..ordered("account-add", "", "Add the account".to_owned(), order, cli) }
-        }
+        "account-add" => new_account(asked.word("name"), role(asked.word("role"))?),
         _ => return Ok(None),
     };
     Ok(Some(deed))
@@ -184,6 +213,17 @@ pub(super) fn account(verb: &str, of: &str, asked: &FormValues<'_>) -> Result<Op
 
 /// The names of the roles. A test checks that the list is complete.
 const ROLES: &[&str] = &["read-only", "operator", "administrator"];
+
+fn new_account(name: &str, role: Role) -> ConsoleAction {
+    let shown = if name.is_empty() { "NAME".to_owned() } else { shell_word(name) };
+    let cli = format!("softroc account add {shown} --role {role}");
+    let order = Order::AddAccount(name.to_owned(), role);
+    let fields = vec![
+        Field::typed("name", "Name of the new account"),
+        Field::chosen("role", "Role", ROLES.to_vec(), role.name()),
+    ];
+    ConsoleAction { fields, ..ordered("account-add", "", "Add the account".to_owned(), order, cli) }
+}
 
 /// A role by its name; by default the one with the fewest permissions.
 fn role(name: &str) -> Result<Role> {

@@ -7,8 +7,9 @@ use controller::{Command, StartTask, Startable};
 pub(super) fn of_volume(verb: &str, of: &str, asked: &FormValues<'_>) -> Option<ConsoleAction> {
     let volume = of.to_owned();
     let name = shell_word(of);
-    let start =
-        |what| Command::TaskStart(StartTask { what, volume: Some(of.to_owned()), ..StartTask::default() });
+    let start = |what| {
+        Command::TaskStart(StartTask { what, volume: Some(of.to_owned()), ..StartTask::default() })
+    };
     let made = match verb {
         "check" => {
             let cli = format!("softroc task start check {name}");
@@ -23,8 +24,15 @@ pub(super) fn of_volume(verb: &str, of: &str, asked: &FormValues<'_>) -> Option<
             deed("flush", of, format!("Flush {of}"), Command::VolumeFlush { volume }, cli)
         }
         "start" => {
-            let command = Command::VolumeStart { volume, accept_stale_parity: false, degraded: false };
-            deed("start", of, format!("Start {of}"), command, format!("softroc volume start {name}"))
+            let command =
+                Command::VolumeStart { volume, accept_stale_parity: false, degraded: false };
+            deed(
+                "start",
+                of,
+                format!("Start {of}"),
+                command,
+                format!("softroc volume start {name}"),
+            )
         }
         "rename" => {
             let word = asked.word("word");

@@ -18,8 +18,9 @@ impl State {
     /// Simulates every possible crash in this state. Returns a failure.
     pub(super) fn crash(&self, setup: &Setup) -> Option<String> {
         for gone in sets(setup) {
-            let overwrites = (0..setup.drives())
-                .any(|drive| self.drives[drive].journal.iter().any(|copy| self.is_overwritten(drive, copy)));
+            let overwrites = (0..setup.drives()).any(|drive| {
+                self.drives[drive].journal.iter().any(|copy| self.is_overwritten(drive, copy))
+            });
             for torn in [false, true].into_iter().filter(|torn| !torn || overwrites) {
                 if let Some(wrong) = self.crash_without(setup, gone, torn) {
                     return Some(format!("without drives {gone:b}: {wrong}"));
@@ -56,10 +57,9 @@ impl State {
         };
         let counting = counting(copies(&left).iter().map(record)).ok()?;
         let mut has_torn = false;
-        for copy in copies(&left)
-            .iter()
-            .filter(|copy| counting.iter().any(|record| record.head.sequence == copy.begun.sequence))
-        {
+        for copy in copies(&left).iter().filter(|copy| {
+            counting.iter().any(|record| record.head.sequence == copy.begun.sequence)
+        }) {
             let lacks = |left: &State, drive: usize| !left.drives[drive].journal.contains(copy);
             if here.iter().filter(|drive| !lacks(&left, **drive)).count() > setup.parity {
                 continue;
@@ -84,7 +84,9 @@ impl State {
 
     /// Whether a drive was being sent another record for that place.
     fn is_overwritten(&self, drive: usize, copy: &Copy) -> bool {
-        self.under_way.iter().any(|other| other.copy.place == copy.place && other.to.contains(&drive))
+        self.under_way
+            .iter()
+            .any(|other| other.copy.place == copy.place && other.to.contains(&drive))
     }
 
     /// `torn`: records that were being overwritten are destroyed.
@@ -103,14 +105,16 @@ impl State {
             // A full-stripe write was in progress, without a durability token since: it may be lost
             // with a drive.
             let is_excused = |strip: &usize| degraded && self.loose[strip * setup.columns + column];
-            let strips: SmallVec<[usize; DATA]> = (0..DATA).filter(|strip| !is_excused(strip)).collect();
+            let strips: SmallVec<[usize; DATA]> =
+                (0..DATA).filter(|strip| !is_excused(strip)).collect();
             if strips.is_empty() {
                 continue;
             }
             let patched = |drive: usize| {
                 let at = ByteOffset(column as u64);
-                let of =
-                    patches.iter().find(|patch| usize::from(patch.slot) == drive && patch.range.start == at);
+                let of = patches
+                    .iter()
+                    .find(|patch| usize::from(patch.slot) == drive && patch.range.start == at);
                 of.and_then(|patch| patch.bytes.as_ref().map(|bytes| bytes[0]))
             };
             let choices: SmallVec<[SmallVec<[Option<u8>; 6]>; 4]> = (0..setup.drives())
@@ -155,7 +159,8 @@ impl State {
                 let allowed = &self.allowed[cell][from..];
                 if !allowed.contains(&value) {
                     return Some(format!(
-                        "strip {strip}, column {column} reads {value}, and may read {allowed:?}; drives hold {cells:?}"
+                        "strip {strip}, column {column} reads {value}, and may read {allowed:?}; \
+                            drives hold {cells:?}"
                     ));
                 }
             }
@@ -168,7 +173,8 @@ impl State {
 /// tolerance.
 fn sets(setup: &Setup) -> impl Iterator<Item = u32> {
     let (missing, parity) = (setup.missing.map_or(0, |drive| 1 << drive), setup.parity as u32);
-    (0_u32..1 << setup.drives()).filter(move |gone| gone & missing == missing && gone.count_ones() <= parity)
+    (0_u32..1 << setup.drives())
+        .filter(move |gone| gone & missing == missing && gone.count_ones() <= parity)
 }
 
 fn record(copy: &Copy) -> Record {

@@ -40,6 +40,27 @@ fn cached(strip: usize, column: usize, value: u8) -> Job {
     Job::Block { strip, column, value, durable: false }
 }
 
+fn twice(setup: Setup) -> Setup {
+    Setup { twice: true, ..setup }
+}
+
+fn coarse(setup: Setup) -> Setup {
+    Setup { coarse: true, ..setup }
+}
+
+/// Coarse with two parity strips, which have more states.
+fn coarse_with_two(setup: Setup) -> Setup {
+    Setup { coarse: setup.parity > 1, ..setup }
+}
+
+fn tight(places: u64, setup: Setup) -> Setup {
+    Setup { places, ..coarse(setup) }
+}
+
+fn failing(setup: Setup) -> Setup {
+    Setup { failures: 1, ..setup }
+}
+
 /// Chosen histories, for one parity strip or two.
 fn setups(parity: usize) -> Vec<Setup> {
     let setup = |columns, missing, one: &[Job], other: &[Job]| Setup {
@@ -53,10 +74,6 @@ fn setups(parity: usize) -> Vec<Setup> {
         coarse: false,
         twice: false,
     };
-    let twice = |setup: Setup| Setup { twice: true, ..setup };
-    let coarse = |setup: Setup| Setup { coarse: true, ..setup };
-    let tight = |places, setup: Setup| Setup { places, ..coarse(setup) };
-    let failing = |setup: Setup| Setup { failures: 1, ..setup };
     let whole = Job::Whole { values: [3, 3] };
     vec![
         // Two strips of one column: one after the other, in either order.
@@ -73,19 +90,22 @@ fn setups(parity: usize) -> Vec<Setup> {
         // A record that fails, and a host that continues: the same block again, the other strip.
         failing(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[])),
         failing(setup(1, Some(1), &[block(0, 0, 3), block(0, 0, 0)], &[])),
-        Setup { coarse: parity > 1, ..failing(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)])) },
+        coarse_with_two(failing(setup(1, None, &[block(0, 0, 3)], &[block(1, 0, 1)]))),
         // The same with a concurrent record that continues.
         failing(coarse(setup(2, None, &[block(0, 0, 3)], &[block(1, 1, 1)]))),
         // A notice that fails after a record, and earlier records of a stripe that has been written
         // whole since.
-        Setup { failures: 2, ..coarse(setup(1, None, &[cached(0, 0, 3), whole, block(0, 0, 0)], &[])) },
+        Setup {
+            failures: 2,
+            ..coarse(setup(1, None, &[cached(0, 0, 3), whole, block(0, 0, 0)], &[]))
+        },
         // A write without a record after writes with a record.
         setup(1, Some(0), &[block(1, 0, 3), block(0, 0, 3)], &[]),
         // A full-stripe write over logged blocks, and blocks over it.
         setup(1, None, &[block(0, 0, 3), whole], &[]),
         setup(1, None, &[cached(0, 0, 3), whole], &[]),
         setup(1, None, &[whole, block(0, 0, 2)], &[]),
-        Setup { coarse: parity > 1, ..setup(1, None, &[cached(0, 0, 3), whole, block(1, 0, 1)], &[]) },
+        coarse_with_two(setup(1, None, &[cached(0, 0, 3), whole, block(1, 0, 1)], &[])),
         setup(1, None, &[block(0, 0, 3), cached(1, 0, 0), whole], &[]),
         // Durable writes in it, concurrent with others, and with durable writes of another column.
         coarse(setup(1, None, &[whole, block(0, 0, 2)], &[cached(1, 0, 1)])),
@@ -93,7 +113,7 @@ fn setups(parity: usize) -> Vec<Setup> {
         // The longest at the end: places that are reused concurrently with another column, ...
         tight(2, setup(2, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 1, 1)])),
         // ... and the same block again, while the other strip is written.
-        Setup { coarse: parity > 1, ..setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 0, 1)]) },
+        coarse_with_two(setup(1, None, &[block(0, 0, 3), block(0, 0, 0)], &[block(1, 0, 1)])),
     ]
 }
 
@@ -114,6 +134,9 @@ fn nothing_that_nobody_wrote_changes_whenever_the_machine_dies() {
 fn defects_in_the_protocol_are_found() {
     for defect in DEFECTS {
         let planted = setups(1).into_iter().chain(setups(2)).map(|setup| Setup { defect, ..setup });
-        assert!(planted.into_iter().any(|setup| explore(&setup).is_err()), "{defect:?} is not found");
+        assert!(
+            planted.into_iter().any(|setup| explore(&setup).is_err()),
+            "{defect:?} is not found"
+        );
     }
 }

@@ -216,7 +216,8 @@ impl State {
     fn seen(&self, setup: &Setup, column: usize) -> [u8; DATA] {
         let cells: Vec<Option<u8>> = (0..setup.drives())
             .map(|drive| {
-                (setup.missing != Some(drive)).then(|| *self.drives[drive].blocks[column].last().unwrap())
+                (setup.missing != Some(drive))
+                    .then(|| *self.drives[drive].blocks[column].last().unwrap())
             })
             .collect();
         decode(&cells).expect("no more drives are missing than the level survives")
@@ -320,7 +321,9 @@ impl State {
             }
         }
         for index in &writers {
-            let Phase::Planned { writes, kept } = self.writers[*index].phase.clone() else { continue };
+            let Phase::Planned { writes, kept } = self.writers[*index].phase.clone() else {
+                continue;
+            };
             self.writers[*index].phase = Phase::Waiting { writes, kept };
         }
         let place = self.ring.place_for(BLOCK).expect("the ring has space");
@@ -367,7 +370,9 @@ impl State {
 
     fn let_write(&mut self, sequence: u64, writers: Vec<usize>) {
         for writer in writers {
-            let Phase::Waiting { writes, kept } = self.writers[writer].phase.clone() else { continue };
+            let Phase::Waiting { writes, kept } = self.writers[writer].phase.clone() else {
+                continue;
+            };
             let (record, carries) = (Some(sequence), kept == Kept::All);
             self.writers[writer].phase = Phase::Writing { writes, gone: 0, record, carries };
         }
@@ -398,7 +403,8 @@ impl State {
 
     /// Some of a writer's writes are sent, by bit; after the last the write is acknowledged.
     fn land_writes(&mut self, setup: &Setup, writer: usize, which: u8) {
-        let Phase::Writing { writes, gone, record, carries } = &mut self.writers[writer].phase else {
+        let Phase::Writing { writes, gone, record, carries } = &mut self.writers[writer].phase
+        else {
             return;
         };
         for (at, (drive, column, value)) in writes.iter().enumerate() {
@@ -517,7 +523,9 @@ impl State {
             let other = self.holds(setup, 1 - writer);
             match &self.writers[writer].phase {
                 Phase::Idle => {
-                    let Some(job) = setup.jobs[writer].get(self.writers[writer].job) else { continue };
+                    let Some(job) = setup.jobs[writer].get(self.writers[writer].job) else {
+                        continue;
+                    };
                     let free = match job {
                         Job::Block { column, .. } => !other.contains(column),
                         Job::Whole { .. } => other.is_empty(),
@@ -530,7 +538,9 @@ impl State {
                         step(&|state| state.plan(setup, writer));
                     }
                 }
-                Phase::Planned { .. } if self.may_begin(setup) && !self.waits_for_flush(setup, writer) => {
+                Phase::Planned { .. }
+                    if self.may_begin(setup) && !self.waits_for_flush(setup, writer) =>
+                {
                     step(&|state| state.begin_record(setup, &[writer]));
                     let with_other = matches!(self.writers[1].phase, Phase::Planned { .. })
                         && !self.waits_for_flush(setup, 1);

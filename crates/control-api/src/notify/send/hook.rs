@@ -17,7 +17,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) async fn run(path: &str, message: &Value) -> Result<(), String> {
     let (path, input) = (PathBuf::from(path), message.to_string());
     let code = message["code"].as_str().unwrap_or_default().to_owned();
-    let work = move || programs(&path)?.iter().try_for_each(|program| run_one(program, &code, &input));
+    let work =
+        move || programs(&path)?.iter().try_for_each(|program| run_one(program, &code, &input));
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?
 }
 
@@ -25,7 +26,8 @@ pub(super) async fn run(path: &str, message: &Value) -> Result<(), String> {
 /// permission.
 fn programs(path: &Path) -> Result<Vec<PathBuf>, String> {
     let failed = |path: &Path, why: String| format!("{}: {why}", path.display());
-    let is_folder = std::fs::metadata(path).map_err(|error| failed(path, error.to_string()))?.is_dir();
+    let is_folder =
+        std::fs::metadata(path).map_err(|error| failed(path, error.to_string()))?.is_dir();
     let mut all = vec![path.to_owned()];
     if is_folder {
         let entries = std::fs::read_dir(path).map_err(|error| failed(path, error.to_string()))?;
@@ -37,7 +39,8 @@ fn programs(path: &Path) -> Result<Vec<PathBuf>, String> {
     let own = rustix::process::geteuid().as_raw();
     let mut programs = Vec::new();
     for program in all {
-        let meta = std::fs::metadata(&program).map_err(|error| failed(&program, error.to_string()))?;
+        let meta =
+            std::fs::metadata(&program).map_err(|error| failed(&program, error.to_string()))?;
         let mode = meta.permissions().mode();
         if !meta.is_file() || mode & 0o100 == 0 {
             if is_folder {
@@ -86,7 +89,10 @@ fn wait(child: &mut Child) -> Result<(), String> {
             Some(status) => return Err(format!("it exited with {status}")),
             None if since.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             None => {
-                child.kill().and_then(|()| child.wait().map(|_| ())).map_err(|error| error.to_string())?;
+                child
+                    .kill()
+                    .and_then(|()| child.wait().map(|_| ()))
+                    .map_err(|error| error.to_string())?;
                 return Err(format!("it was killed after {} s", PATIENCE.as_secs()));
             }
         }

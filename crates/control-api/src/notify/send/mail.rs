@@ -58,7 +58,11 @@ fn parameters(kept: &StoredChannel, host: &str) -> Result<TlsParameters, String>
 }
 
 /// The mail. A repeated mail has the same Message-ID, so that mail programs can drop duplicates.
-fn letter(kept: &StoredChannel, message: &Message, sender: &Sender) -> Result<lettre::Message, String> {
+fn letter(
+    kept: &StoredChannel,
+    message: &Message,
+    sender: &Sender,
+) -> Result<lettre::Message, String> {
     let event = &message.event;
     let own = |name: &'static str, value: &str| {
         HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned())

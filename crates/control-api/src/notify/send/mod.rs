@@ -22,7 +22,9 @@ pub(super) async fn send(
 ) -> Result<(), String> {
     match target {
         Target::Journal { socket } => wire::datagram(socket, &form::journal(message)).await,
-        Target::Syslog(way) => wire::syslog(way, &trust(kept), &form::syslog(message, sender)).await,
+        Target::Syslog(way) => {
+            wire::syslog(way, &trust(kept), &form::syslog(message, sender)).await
+        }
         Target::Mail(server) => mail::mail(kept, server, message, sender).await,
         Target::Webhook { url } => webhook(kept, url, message, sender).await,
         Target::Snmp { host, port, is_inform } => {
@@ -40,7 +42,12 @@ fn trust(kept: &StoredChannel) -> String {
 
 /// With a secret, the header `X-Softroc-Signature` has the HMAC-SHA256 of the body, so that the
 /// receiver can verify it.
-async fn webhook(kept: &StoredChannel, url: &str, message: &Message, sender: &Sender) -> Result<(), String> {
+async fn webhook(
+    kept: &StoredChannel,
+    url: &str,
+    message: &Message,
+    sender: &Sender,
+) -> Result<(), String> {
     let body = form::json(message, sender).to_string();
     let mut headers = vec![("x-softroc-code", message.event.code.clone())];
     if let Some(secret) = &kept.secret {
@@ -49,5 +56,6 @@ async fn webhook(kept: &StoredChannel, url: &str, message: &Message, sender: &Se
         headers.push(("x-softroc-signature", format!("sha256={}", access::hex(sum.as_ref()))));
     }
     let trust = &trust(kept);
-    deliver(Delivery { destination: url, body, headers: &headers, tls: tls::vouched_for, trust }).await
+    deliver(Delivery { destination: url, body, headers: &headers, tls: tls::vouched_for, trust })
+        .await
 }

@@ -71,7 +71,10 @@ pub(super) async fn syslog(way: &SyslogWay, trust: &str, record: &[u8]) -> Resul
 
 /// Sends a record, and waits until the receiver has read it: it closes the connection after the
 /// end.
-async fn handed_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, record: &[u8]) -> Result<(), String> {
+async fn handed_over(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    record: &[u8],
+) -> Result<(), String> {
     stream.write_all(&form::octet_counted(record)).await.map_err(told)?;
     stream.shutdown().await.map_err(told)?;
     let mut nothing = [0; 256];

@@ -66,8 +66,10 @@ impl Given {
             }
             let Some(bay) = bays[at] else { continue };
             let has_it = |row: usize| self.drive[row].place() == bay;
-            let others =
-                rows.iter().enumerate().filter(|(other, _)| *other != at && bays[*other] == Some(bay));
+            let others = rows
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at && bays[*other] == Some(bay));
             let is_taken = others.map(|(_, row)| *row).any(|other| {
                 // Of two drives with this place, the one known first keeps it.
                 has_it(other) && (!has_it(*row) || other < *row)
@@ -103,8 +105,8 @@ impl Given {
                     // It may have been known by its name before it could be opened.
                     let names = [identity.clone(), by_name(seen.name)];
                     names.iter().find_map(|identity| {
-                        let mut of_it =
-                            (0..self.drive.len()).filter(|row| self.drive[*row].identity == *identity);
+                        let mut of_it = (0..self.drive.len())
+                            .filter(|row| self.drive[*row].identity == *identity);
                         of_it.find(|row| !rows.contains(&Some(*row)))
                     })
                 }
@@ -122,7 +124,14 @@ impl Given {
         };
         let identity = seen.identity.clone().unwrap_or_else(|| by_name(seen.name));
         let (name, device) = (seen.name.to_owned(), take(&mut self.next_device));
-        self.drive.push(DriveRow { identity, name, enclosure, slot, device, passing: seen.passing });
+        self.drive.push(DriveRow {
+            identity,
+            name,
+            enclosure,
+            slot,
+            device,
+            passing: seen.passing,
+        });
         self.drive.len() - 1
     }
 
@@ -147,8 +156,8 @@ impl Given {
 
     /// The row of a drive with that identity, or of a missing drive with that name.
     pub(super) fn row_of(&self, identity: Option<&str>, name: &str) -> Option<usize> {
-        let mut of_it =
-            (0..self.drive.len()).filter(|row| Some(self.drive[*row].identity.as_str()) == identity);
+        let mut of_it = (0..self.drive.len())
+            .filter(|row| Some(self.drive[*row].identity.as_str()) == identity);
         let first = of_it.clone().next();
         let own = of_it.find(|row| self.drive[*row].name == name).or(first);
         own.or_else(|| self.drive.iter().rposition(|row| row.name == name))
@@ -178,14 +187,18 @@ impl Given {
             return;
         }
         let before = std::mem::replace(&mut one.number, number);
-        self.drive.iter_mut().filter(|row| row.enclosure == before).for_each(|row| row.enclosure = number);
+        self.drive
+            .iter_mut()
+            .filter(|row| row.enclosure == before)
+            .for_each(|row| row.enclosure = number);
         self.next_enclosure = self.next_enclosure.max(number.saturating_add(1));
     }
 
     /// Renumbers unnamed drives whose number a command gave to another drive.
     pub(super) fn move_others(&mut self, named: &[usize]) {
         let devices: BTreeSet<u32> = named.iter().map(|row| self.drive[*row].device).collect();
-        let places: BTreeSet<(u32, u32)> = named.iter().map(|row| self.drive[*row].place()).collect();
+        let places: BTreeSet<(u32, u32)> =
+            named.iter().map(|row| self.drive[*row].place()).collect();
         for (_, row) in self.drive.iter_mut().enumerate().filter(|(at, _)| !named.contains(at)) {
             if devices.contains(&row.device) {
                 row.device = take(&mut self.next_device);
@@ -250,7 +263,12 @@ mod tests {
         (1..=3).for_each(|at| Given::number(&mut given.volume, &mut given.next_volume, uuid(at)));
         // Two numbers are exchanged, and the third drive has to yield.
         for (name, identity, number) in [("a", "1", 2), ("b", "2", 0)] {
-            let to = DriveNumber { drive: name.into(), enclosure: 252, slot: number + 5, device: number };
+            let to = DriveNumber {
+                drive: name.into(),
+                enclosure: 252,
+                slot: number + 5,
+                device: number,
+            };
             given.set_drive(&seen(name, Some(identity), None), &to);
         }
         given.move_others(&[0, 1]);
@@ -289,14 +307,16 @@ mod tests {
         assert_eq!(numbers(&given), [(252, 0, 0), (252, 1, 1)]);
         given.drives(&both("b", "a"));
         given.drives(&[seen("b", Some("1"), None)]);
-        let of = |given: &Given, name| given.row_of(Some("1"), name).map(|row| given.drive[row].device);
+        let of =
+            |given: &Given, name| given.row_of(Some("1"), name).map(|row| given.drive[row].device);
         assert_eq!((of(&given, "a"), of(&given, "b")), (Some(0), Some(1)));
         given.drives(&both("a", "c"));
         assert_eq!((of(&given, "a"), of(&given, "c")), (Some(0), Some(1)), "b is called c now");
         assert_eq!(given.drive.len(), 2);
         // A command about one of them does not affect the other one.
         let to = DriveNumber { drive: "a".into(), enclosure: 252, slot: 1, device: 1 };
-        let named: Vec<usize> = given.set_drive(&seen("a", Some("1"), None), &to).into_iter().collect();
+        let named: Vec<usize> =
+            given.set_drive(&seen("a", Some("1"), None), &to).into_iter().collect();
         given.move_others(&named);
         assert_eq!(numbers(&given), [(252, 1, 1), (252, 2, 2)]);
     }

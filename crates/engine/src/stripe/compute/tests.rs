@@ -24,7 +24,8 @@ impl Bench {
     fn new(level: Level, drives: u16) -> Bench {
         let strip = StripSize::MIN;
         let geometry = Geometry::new(level, DriveCount(drives), strip, strip.bytes() * 4).unwrap();
-        let data = (0..geometry.stripe_bytes().as_usize()).map(|i| (i * 7 + i / 251 + 3) as u8).collect();
+        let data =
+            (0..geometry.stripe_bytes().as_usize()).map(|i| (i * 7 + i / 251 + 3) as u8).collect();
         let map = geometry.stripe_map(STRIPE);
         let drives = vec![vec![0xEE; geometry.member_size().as_usize()]; drives.into()];
         let mut bench = Bench { geometry, map, data, drives };
@@ -45,7 +46,9 @@ impl Bench {
             .collect();
         let mut content = vec![0; strip];
         match role {
-            Role::Data { index, .. } => content = self.data[usize::from(index.0) * strip..][..strip].to_vec(),
+            Role::Data { index, .. } => {
+                content = self.data[usize::from(index.0) * strip..][..strip].to_vec()
+            }
             Role::P => parity::generate_p(&mut content, &strips).unwrap(),
             Role::Q => parity::generate_q(&mut content, &strips).unwrap(),
             Role::Spare => content.fill(0xEE),
@@ -148,7 +151,9 @@ fn healths(geometry: &Geometry) -> Vec<Health> {
 #[test]
 fn reads_and_writes_in_every_health_hold_what_was_written() {
     let mut kinds = std::collections::BTreeSet::new();
-    for (level, drives) in [(Level::Raid5, 4), (Level::Raid6, 4), (Level::Raid6, 6), (Level::Raid1e, 3)] {
+    for (level, drives) in
+        [(Level::Raid5, 4), (Level::Raid6, 4), (Level::Raid6, 6), (Level::Raid1e, 3)]
+    {
         let original = Bench::new(level, drives);
         let geometry = original.geometry;
         let mut plan = Plan::new(&geometry);
@@ -159,27 +164,36 @@ fn reads_and_writes_in_every_health_hold_what_was_written() {
                 let wanted = &original.data[range.start.0 as usize..range.end().0 as usize];
                 let read = Request::Read { range, prefer: CopyChoice::FIRST, split: true };
                 if plan_into(&mut plan, &geometry, STRIPE, read, &health).is_ok() {
-                    let (memory, _) = spoiled.clone().execute(&plan, Host::Buffer(Buf::unpooled(range.len)));
+                    let (memory, _) =
+                        spoiled.clone().execute(&plan, Host::Buffer(Buf::unpooled(range.len)));
                     for part in memory.parts() {
                         let bytes = part.1.bytes();
                         assert_eq!(*bytes, wanted[part.0 as usize..][..bytes.len()], "{plan:#?}");
                     }
                 }
-                let payload: Vec<u8> = wanted.iter().map(|byte| byte.wrapping_mul(3) ^ 0x81).collect();
-                if plan_into(&mut plan, &geometry, STRIPE, Request::Write { range }, &health).is_err() {
+                let payload: Vec<u8> =
+                    wanted.iter().map(|byte| byte.wrapping_mul(3) ^ 0x81).collect();
+                if plan_into(&mut plan, &geometry, STRIPE, Request::Write { range }, &health)
+                    .is_err()
+                {
                     continue;
                 }
                 kinds.extend(plan.steps().map(|step| step.name()));
                 let mut after = spoiled.clone();
-                let host = Host::Payload(Buf::copy_of(&payload).freeze().into(), Durability::Cached);
+                let host =
+                    Host::Payload(Buf::copy_of(&payload).freeze().into(), Durability::Cached);
                 after.execute(&plan, host);
-                after.data[range.start.0 as usize..range.end().0 as usize].copy_from_slice(&payload);
+                after.data[range.start.0 as usize..range.end().0 as usize]
+                    .copy_from_slice(&payload);
                 for (cell, role) in after.map.cells() {
-                    if !health.writable.contains(cell.drive) || !health.readable.contains(cell.drive) {
+                    if !health.writable.contains(cell.drive)
+                        || !health.readable.contains(cell.drive)
+                    {
                         continue;
                     }
                     let content = after.content(role);
-                    let is = &after.drives[cell.drive.as_usize()][cell.offset.0 as usize..][..content.len()];
+                    let is = &after.drives[cell.drive.as_usize()][cell.offset.0 as usize..]
+                        [..content.len()];
                     assert!(*is == content, "{role} after {range:?}\n{plan:#?}");
                 }
             }
@@ -192,9 +206,12 @@ fn reads_and_writes_in_every_health_hold_what_was_written() {
 
 #[test]
 fn a_check_names_the_strip_and_the_columns_that_are_wrong() {
-    for (level, drives, names) in
-        [(Level::Raid5, 4, false), (Level::Raid6, 5, true), (Level::Raid1, 2, false), (Level::Raid1, 3, true)]
-    {
+    for (level, drives, names) in [
+        (Level::Raid5, 4, false),
+        (Level::Raid6, 5, true),
+        (Level::Raid1, 2, false),
+        (Level::Raid1, 3, true),
+    ] {
         let original = Bench::new(level, drives);
         let mut plan = Plan::new(&original.geometry);
         let health = Health::optimal(&original.geometry);
@@ -208,7 +225,11 @@ fn a_check_names_the_strip_and_the_columns_that_are_wrong() {
             bench.drives[cell.drive.as_usize()][at + 1300] ^= 9;
             let columns = ByteRange::from_to(ByteOffset(700), ByteOffset(1301));
             let found = bench.execute(&plan, Host::None).1.unwrap();
-            assert_eq!(found, Mismatch { columns, culprit: names.then_some(role) }, "{level} {role}");
+            assert_eq!(
+                found,
+                Mismatch { columns, culprit: names.then_some(role) },
+                "{level} {role}"
+            );
             if let Some(culprit) = found.culprit {
                 let repair = Request::Repair { culprit, columns };
                 plan_into(&mut plan, &bench.geometry, STRIPE, repair, &health).unwrap();
@@ -243,8 +264,10 @@ fn hollow_memory_is_passed_along_and_not_computed() {
     let mut plan = Plan::new(&bench.geometry);
     for health in [optimal, optimal.without(DriveIndex(0)).without(DriveIndex(3))] {
         for range in ranges(&bench.geometry) {
-            plan_into(&mut plan, &bench.geometry, STRIPE, Request::Write { range }, &health).unwrap();
-            bench.execute(&plan, Host::Payload(Slice::hollow(range.len).into(), Durability::Cached));
+            plan_into(&mut plan, &bench.geometry, STRIPE, Request::Write { range }, &health)
+                .unwrap();
+            bench
+                .execute(&plan, Host::Payload(Slice::hollow(range.len).into(), Durability::Cached));
             let read = Request::Read { range, prefer: CopyChoice::FIRST, split: false };
             plan_into(&mut plan, &bench.geometry, STRIPE, read, &health).unwrap();
             bench.execute(&plan, Host::Buffer(Buf::hollow(range.len)));
@@ -266,20 +289,28 @@ fn payloads_and_what_is_cached_may_lie_in_several_slices() {
         let at = |start: u64, len: u64| ByteRange::new(ByteOffset(start), ByteCount(len));
         let rectangle = [at(512, 2048), at(4608, 2048)];
         let ragged = [at(0, 512), at(1024, 1536), at(4096, 4096)];
-        for (health, extents) in healths(&geometry).iter().flat_map(|h| [(h, &rectangle[..]), (h, &ragged)]) {
+        for (health, extents) in
+            healths(&geometry).iter().flat_map(|h| [(h, &rectangle[..]), (h, &ragged)])
+        {
             let mut spoiled = original.clone();
             spoiled.spoil(health);
-            let roles = (0..geometry.data_strips()).map(|i| Cached::data(DataIndex(i), at(0, 0)).role);
+            let roles =
+                (0..geometry.data_strips()).map(|i| Cached::data(DataIndex(i), at(0, 0)).role);
             let parity = [Role::P, Role::Q].into_iter().take(geometry.parity_strips().into());
             for (which, cuts) in (0_u8..5).flat_map(|which| cuts.map(|cuts| (which, cuts))) {
                 // No data, the first strip, all data, parity, everything: columns 512 to 3072.
                 let is_cached = |role: &Role| match role {
-                    Role::Data { index, .. } => which == 1 && index.0 == 0 || which == 2 || which == 4,
+                    Role::Data { index, .. } => {
+                        which == 1 && index.0 == 0 || which == 2 || which == 4
+                    }
                     _ => which >= 3,
                 };
-                let roles: Vec<Role> = roles.clone().chain(parity.clone()).filter(is_cached).collect();
-                let cached: Vec<Cached> =
-                    roles.iter().map(|role| Cached { role: *role, columns: at(512, 2560) }).collect();
+                let roles: Vec<Role> =
+                    roles.clone().chain(parity.clone()).filter(is_cached).collect();
+                let cached: Vec<Cached> = roles
+                    .iter()
+                    .map(|role| Cached { role: *role, columns: at(512, 2560) })
+                    .collect();
                 let request = Request::WriteExtents { extents, cached: &cached };
                 if plan_into(&mut plan, &geometry, STRIPE, request, health).is_err() {
                     continue;
@@ -287,7 +318,8 @@ fn payloads_and_what_is_cached_may_lie_in_several_slices() {
                 let len = request.host_bytes().as_usize();
                 let mut bytes: Vec<u8> = (0..len).map(|i| (i * 5 + 77) as u8).collect();
                 bytes[..512].fill(0);
-                let ends: Vec<usize> = cuts.iter().copied().filter(|cut| *cut < len).chain([len]).collect();
+                let ends: Vec<usize> =
+                    cuts.iter().copied().filter(|cut| *cut < len).chain([len]).collect();
                 let starts = std::iter::once(0).chain(ends.iter().copied());
                 let slices = starts.zip(&ends).map(|(start, end)| match *end {
                     512 => Slice::zero(ByteCount(512)),
@@ -313,15 +345,19 @@ fn payloads_and_what_is_cached_may_lie_in_several_slices() {
                 let mut from = 0;
                 for extent in extents {
                     let len = extent.len.as_usize();
-                    after.data[extent.start.0 as usize..][..len].copy_from_slice(&bytes[from..from + len]);
+                    after.data[extent.start.0 as usize..][..len]
+                        .copy_from_slice(&bytes[from..from + len]);
                     from += len;
                 }
                 for (cell, role) in after.map.cells() {
-                    if !health.writable.contains(cell.drive) || !health.readable.contains(cell.drive) {
+                    if !health.writable.contains(cell.drive)
+                        || !health.readable.contains(cell.drive)
+                    {
                         continue;
                     }
                     let content = after.content(role);
-                    let is = &after.drives[cell.drive.as_usize()][cell.offset.0 as usize..][..content.len()];
+                    let is = &after.drives[cell.drive.as_usize()][cell.offset.0 as usize..]
+                        [..content.len()];
                     assert!(*is == content, "{role} after {request:?} {cuts:?}\n{plan:#?}");
                 }
             }

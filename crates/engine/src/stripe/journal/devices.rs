@@ -82,8 +82,9 @@ impl Devices {
     }
 
     fn end_hold(&self, env: &Env, device: Uuid, then: Standing) {
-        let is_held =
-            |other: &&Rc<Device>| other.id == device && matches!(other.standing.get(), Standing::Held);
+        let is_held = |other: &&Rc<Device>| {
+            other.id == device && matches!(other.standing.get(), Standing::Held)
+        };
         self.all.iter().filter(is_held).for_each(|held| held.standing.set(then));
         self.changed.notify(env);
     }
@@ -109,8 +110,9 @@ impl Devices {
     /// # Errors
     /// When a failure could not be recorded.
     async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
-        let is_open =
-            |device: &Rc<Device>| matches!(device.standing.get(), Standing::Failed | Standing::Held);
+        let is_open = |device: &Rc<Device>| {
+            matches!(device.standing.get(), Standing::Failed | Standing::Held)
+        };
         self.changed.wait_until(env, || !self.all.iter().any(is_open)).await;
         let refused = self.all.iter().find_map(|device| match device.standing.get() {
             Standing::Unrecorded(error) => Some(error),
@@ -136,7 +138,8 @@ impl Stripes {
             devices.failures_are_recorded(self.shard.env()).await?;
         }
         let serving = devices.all.iter().filter(|device| device.serves());
-        let write = |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
+        let write =
+            |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
         let started: SmallVec<[(Rc<Device>, Io); 2]> =
             serving.map(|device| (device.clone(), write(device))).collect();
         let (mut has_it, mut failure, mut spared) = (false, IoError::new(IoErrorKind::Gone), None);
@@ -159,7 +162,12 @@ impl Stripes {
     }
 
     /// Reports a device failure to the controller, once.
-    fn log_device_failed(self: &Rc<Self>, devices: &Rc<Devices>, device: &Rc<Device>, error: IoError) {
+    fn log_device_failed(
+        self: &Rc<Self>,
+        devices: &Rc<Devices>,
+        device: &Rc<Device>,
+        error: IoError,
+    ) {
         if !device.serves() {
             return;
         }

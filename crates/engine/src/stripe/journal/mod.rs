@@ -153,7 +153,9 @@ impl Journal {
         let Some(terms) = terms else { return Ok(None) };
         let medium = match &place.on {
             JournalOn::Members { at, tail } => Medium::Members { at: *at, tail: *tail },
-            JournalOn::Devices { at, devices } => Medium::Devices(*at, Devices::attach(env, spec, devices)?),
+            JournalOn::Devices { at, devices } => {
+                Medium::Devices(*at, Devices::attach(env, spec, devices)?)
+            }
         };
         Ok(Some(Rc::new(Journal {
             id: LogId(place.id.0),
@@ -268,11 +270,18 @@ impl Stripes {
         let parts: DriveSet = self.map(plan.stripe()).drives().collect();
         let said = journal.ring.borrow().says(plan.stripe());
         let stale = self.state().stale_in(self.region_of(plan.stripe()));
-        let need = need(plan, &parts, &stale, said, || journal.ring.borrow().promises(plan.stripe()));
+        let need =
+            need(plan, &parts, &stale, said, || journal.ring.borrow().promises(plan.stripe()));
         let carries = need == Need::All;
-        let whole = (!carries && asked == Durability::Cached && self.is_whole(plan)).then_some(plan.stripe());
-        let kept =
-            |sequence| Kept { volume: self.clone(), journal: journal.clone(), sequence, carries, whole };
+        let whole = (!carries && asked == Durability::Cached && self.is_whole(plan))
+            .then_some(plan.stripe());
+        let kept = |sequence| Kept {
+            volume: self.clone(),
+            journal: journal.clone(),
+            sequence,
+            carries,
+            whole,
+        };
         match need {
             Need::Nothing => return Ok(whole.map(|_| kept(None))),
             Need::Silence => {
@@ -281,7 +290,10 @@ impl Stripes {
             }
             Need::All | Need::Revoke => {}
         }
-        if carries && asked == Durability::Durable && self.journal.whole_stripes.may_lose(plan.stripe()) {
+        if carries
+            && asked == Durability::Durable
+            && self.journal.whole_stripes.may_lose(plan.stripe())
+        {
             Box::pin(self.flush_once()).await?;
         }
         let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
@@ -373,7 +385,11 @@ impl Stripes {
     }
 
     /// Splits a write to a stripe into parts that each fit one record.
-    pub(crate) fn parts_to_keep(&self, stripe: StripeIndex, within: ByteRange) -> SmallVec<[ByteRange; 1]> {
+    pub(crate) fn parts_to_keep(
+        &self,
+        stripe: StripeIndex,
+        within: ByteRange,
+    ) -> SmallVec<[ByteRange; 1]> {
         match self.journal.now().filter(|_| self.is_initialised(stripe)) {
             Some(journal) => journal.terms.parts(within, self.is_well(self.region_of(stripe))),
             None => SmallVec::from_iter([within]),
@@ -397,7 +413,14 @@ impl Stripes {
         });
         let told = terms.as_ref().map(|terms| terms.told(&self.regions, &state, &none));
         let told = told.as_ref().map(|told| told as &dyn plan::Journal);
-        plan::explain_kept(self.geometry(), kind, range, health, |stripe| self.is_initialised(stripe), told)
+        plan::explain_kept(
+            self.geometry(),
+            kind,
+            range,
+            health,
+            |stripe| self.is_initialised(stripe),
+            told,
+        )
     }
 }
 

@@ -91,12 +91,16 @@ impl Stripes {
     /// # Errors
     /// When earlier writes or the invalidation of records cannot be made durable: the journal
     /// stays.
-    pub(crate) async fn change_journal(self: &Rc<Self>, place: Option<&JournalPlace>) -> Result<(), String> {
+    pub(crate) async fn change_journal(
+        self: &Rc<Self>,
+        place: Option<&JournalPlace>,
+    ) -> Result<(), String> {
         // Attach the new devices first: a failure must leave the old journal in use.
         let next = self.new_journal(place)?;
         let before = self.journal.coming.replace(next);
         assert!(before.is_none(), "one journal change runs at a time");
-        let exchanged = self.with_no_writes(self.exchange_journal()).await.map_err(|error| error.to_string());
+        let exchanged =
+            self.with_no_writes(self.exchange_journal()).await.map_err(|error| error.to_string());
         drop(self.journal.coming.take());
         exchanged
     }
@@ -106,7 +110,11 @@ impl Stripes {
     ///
     /// # Errors
     /// When this shard cannot attach the new journal.
-    pub(crate) fn lose_journal(&self, lost: Uuid, place: Option<&JournalPlace>) -> Result<bool, String> {
+    pub(crate) fn lose_journal(
+        &self,
+        lost: Uuid,
+        place: Option<&JournalPlace>,
+    ) -> Result<bool, String> {
         let is_lost = |journal: &RefCell<Option<Rc<Journal>>>| {
             journal.borrow().as_ref().is_some_and(|journal| journal.id == LogId(lost.0))
         };

@@ -65,7 +65,9 @@ pub(super) struct Changes(pub(super) SmallVec<[Change; 4]>);
 impl Changes {
     pub(super) fn add(&mut self, drive: DriveIndex, kind: ChangeKind, range: ByteRange) {
         match self.0.last_mut() {
-            Some(last) if last.slot == drive.0 && last.kind == kind && last.range.end() == range.start => {
+            Some(last)
+                if last.slot == drive.0 && last.kind == kind && last.range.end() == range.start =>
+            {
                 last.range.len += range.len;
             }
             _ => self.0.push(Change { slot: drive.0, kind, range }),
@@ -132,7 +134,8 @@ impl JournalTerms {
             return SmallVec::from_iter([within]);
         }
         let sector = self.sector.bytes();
-        let step = ByteCount((self.most / (1 + parity)).max(sector.0)).align_down(sector).min(strip);
+        let step =
+            ByteCount((self.most / (1 + parity)).max(sector.0)).align_down(sector).min(strip);
         let mut parts = SmallVec::new();
         let mut at = within.start;
         while at < within.end() {
@@ -157,12 +160,19 @@ impl JournalTerms {
     /// The record of a plan, if no live record covers its stripe. `parts`: the drives with a part
     /// in the stripe; `stale`: drives recorded as stale there; `usable`: the drives that can take
     /// records.
-    fn recorded(&self, plan: &Plan, parts: &DriveSet, stale: &DriveSet, usable: &DriveSet) -> Recorded {
+    fn recorded(
+        &self,
+        plan: &Plan,
+        parts: &DriveSet,
+        stale: &DriveSet,
+        usable: &DriveSet,
+    ) -> Recorded {
         if need(plan, parts, stale, false, || false) != Need::All {
             return Recorded::nothing(if !plan.request().is_write() {
                 "only writes of hosts need one"
             } else if plan.is_whole_stripe_write() {
-                "a full stripe needs none: after a crash it is resynced, and nobody else's data is in it"
+                "a full stripe needs none: after a crash it is resynced, and nobody else's data is \
+                    in it"
             } else {
                 "a write of one drive needs none: each of its sectors is old or new"
             });
@@ -171,7 +181,8 @@ impl JournalTerms {
         for write in plan.writes() {
             let mut at = write.offset;
             for part in plan.write_parts(write) {
-                let kind = if part.from == Source::Zero { ChangeKind::Zeroes } else { ChangeKind::Bytes };
+                let kind =
+                    if part.from == Source::Zero { ChangeKind::Zeroes } else { ChangeKind::Bytes };
                 changes.add(write.drive, kind, ByteRange::new(at, part.len));
                 at += part.len;
             }
@@ -206,8 +217,8 @@ struct Told<'a> {
 impl plan::Journal for Told<'_> {
     fn parts(&self, stripe: StripeIndex, within: ByteRange) -> Vec<ByteRange> {
         let region = self.regions.region_of(stripe);
-        let is_well =
-            self.state.is_well_in(region, || self.regions.place_of(region)) && self.without.is_empty();
+        let is_well = self.state.is_well_in(region, || self.regions.place_of(region))
+            && self.without.is_empty();
         self.terms.parts(within, is_well).into_vec()
     }
 

@@ -40,7 +40,8 @@ impl Journal {
     /// Selects the first waiting write to begin the next record, when it is due.
     fn go_on(&self) {
         let mut waiting = self.waiting.borrow_mut();
-        let is_time = write_log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
+        let is_time =
+            write_log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
         let first = waiting.front_mut().filter(|_| is_time && !self.is_led.get());
         if let Some(tell) = first.and_then(|first| first.tell.take()) {
             self.is_led.set(true);
@@ -77,7 +78,13 @@ impl Journal {
             entries.iter().flat_map(|entry| entry.changes.iter().copied()).collect();
         let carried = entries.iter().flat_map(|entry| &entry.bytes).cloned();
         let head = self.head(&begun, place);
-        let slices = record_slices(&head, batch, &changes, carried, self.take_head(Head::len(batch.changes)));
+        let slices = record_slices(
+            &head,
+            batch,
+            &changes,
+            carried,
+            self.take_head(Head::len(batch.changes)),
+        );
         Record { begun, place, slices }
     }
 
@@ -127,7 +134,10 @@ impl Stripes {
     }
 
     /// Takes the waiting entries, a number and a place for the record, when the ring has space.
-    async fn begin_record(self: &Rc<Self>, journal: &Journal) -> (Result<Record, IoError>, Vec<Entry>) {
+    async fn begin_record(
+        self: &Rc<Self>,
+        journal: &Journal,
+    ) -> (Result<Record, IoError>, Vec<Entry>) {
         let _turn = journal.turn.take(1).await;
         let (batch, place) = loop {
             let batch = journal.next_batch();
@@ -150,7 +160,11 @@ impl Stripes {
         (record, entries)
     }
 
-    async fn write_begun(self: &Rc<Self>, journal: &Journal, record: Record) -> Result<u64, IoError> {
+    async fn write_begun(
+        self: &Rc<Self>,
+        journal: &Journal,
+        record: Record,
+    ) -> Result<u64, IoError> {
         let Record { begun, place, mut slices } = record;
         journal.under_way.set(journal.under_way.get() + 1);
         let written = self.write_copies(journal, begun.sequence, place, &slices).await;
@@ -187,12 +201,17 @@ impl Stripes {
         loop {
             let usable = self.in_service();
             let span: SmallVec<[DriveIndex; 16]> = journal.span(self, number).collect();
-            let next = span.iter().filter(|drive| usable.contains(**drive) && !tried.contains(**drive));
+            let next =
+                span.iter().filter(|drive| usable.contains(**drive) && !tried.contains(**drive));
             let next: SmallVec<[DriveIndex; 4]> =
                 next.take(journal.terms.copies.saturating_sub(done)).copied().collect();
             if next.is_empty() {
                 let all = done >= journal.terms.copies || (done > 0 && refused.is_empty());
-                return if all { Ok(()) } else { Err(failure.unwrap_or(IoError::new(IoErrorKind::Gone))) };
+                return if all {
+                    Ok(())
+                } else {
+                    Err(failure.unwrap_or(IoError::new(IoErrorKind::Gone)))
+                };
             }
             let mut ops = DriveOps::default();
             for slot in next {
@@ -205,7 +224,9 @@ impl Stripes {
                 let (now, filling) = (self.members.get(slot), self.members.replacement(slot));
                 // A replacement may take the slot at any time: it gets the same records as the
                 // slot's drive.
-                if let Some(at) = filling.and_then(|filling| journal_at(journal, &filling.member, place)) {
+                if let Some(at) =
+                    filling.and_then(|filling| journal_at(journal, &filling.member, place))
+                {
                     ops.ask_replacement(self, slot, write(at));
                 }
                 match now.and_then(|member| journal_at(journal, &member, place)) {
@@ -219,7 +240,8 @@ impl Stripes {
                     Ok(()) => done += 1,
                     Err(error) => {
                         failure = Some(error);
-                        if self.write_fault(answered.slot, answered.member.as_ref(), error).is_err() {
+                        if self.write_fault(answered.slot, answered.member.as_ref(), error).is_err()
+                        {
                             refused.insert(answered.slot);
                         }
                     }
@@ -246,7 +268,10 @@ impl Stripes {
 
     /// Like `make_room`. Succeeds if the journal's devices failed meanwhile: the members record
     /// that, and its records do not count.
-    pub(super) async fn make_room_unless_lost(self: &Rc<Self>, journal: &Journal) -> Result<(), IoError> {
+    pub(super) async fn make_room_unless_lost(
+        self: &Rc<Self>,
+        journal: &Journal,
+    ) -> Result<(), IoError> {
         match self.make_room(journal).await {
             Err(_) if journal.is_closed.get() => Ok(()),
             done => done,
@@ -333,7 +358,8 @@ impl Stripes {
         let Some(journal) = self.journal.now() else { return Ok(()) };
         // Later records of the stripe cover other columns.
         let before = journal.ring.borrow().next();
-        self.forget_records(&journal, |ring| !ring.says(stripe) || ring.counts_from() >= before).await
+        self.forget_records(&journal, |ring| !ring.says(stripe) || ring.counts_from() >= before)
+            .await
     }
 
     /// Invalidates all records written before the call, if they are on members. A member may then

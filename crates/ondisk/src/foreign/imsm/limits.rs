@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! bad block log: the last bytes of the metadata, as many as 0x48 says
-//! 0 4 0xABADB10C    4 4 entries, 254 at most    8 entries of 8 bytes: 0 1 blocks - 1   1 1 disk
-//!                                                                     2 2 bits 32 to 47 of the first block
-//!                                                                     4 4 bits 0 to 31
+//! 0 4 0xABADB10C    4 4 entries, 254 at most    8 entries of 8 bytes
+//! entry: 0 1 blocks - 1   1 1 disk   2 2 bits 32 to 47 of the first block   4 4 bits 0 to 31
 //! ```
 
 use super::{DISKS, Image, Volume};
@@ -96,7 +95,10 @@ pub(super) fn bad_blocks(image: &Image) -> Result<Vec<BadRun>, String> {
         )));
     };
     let count = u32_at(log, 4);
-    if u32_at(log, 0) != BAD_BLOCKS || count > MOST_ENTRIES || log.len() < HEAD + ENTRY * count as usize {
+    if u32_at(log, 0) != BAD_BLOCKS
+        || count > MOST_ENTRIES
+        || log.len() < HEAD + ENTRY * count as usize
+    {
         return Err(damaged(format!(
             "of {len} bytes begins with {:#x} and has {count} entries; {BAD_BLOCKS:#x} and at most \
              {MOST_ENTRIES} are valid",

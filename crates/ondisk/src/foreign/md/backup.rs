@@ -56,7 +56,11 @@ impl Backup {
             Some(bytes) if bytes.iter().all(|byte| *byte == 0) => {
                 return Err("is empty: no data are saved yet, or the reshape is complete".into());
             }
-            _ => return Err("is no backup of a reshape: it does not begin with md_backup_data".into()),
+            _ => {
+                return Err(
+                    "is no backup of a reshape: it does not begin with md_backup_data".into()
+                );
+            }
         };
         let header = header.get(..HEADER).ok_or("ends within its header")?;
         let damaged = || "is damaged: its header contradicts itself".to_owned();
@@ -83,7 +87,8 @@ impl Backup {
         stretches.retain(|(_, length, _)| *length > 0);
         stretches.sort_unstable();
         let fits = |(start, length, at): &(u64, u64, u64)| {
-            start.checked_add(*length).is_some() && at.checked_add(*length).is_some_and(|end| end <= size.0)
+            start.checked_add(*length).is_some()
+                && at.checked_add(*length).is_some_and(|end| end <= size.0)
         };
         if !stretches.iter().all(fits) {
             return Err("is truncated: it ends before the data in its header".into());
@@ -91,8 +96,9 @@ impl Backup {
         if stretches.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
             return Err(damaged());
         }
-        let stretch =
-            |(start, length, at)| (ByteRange::new(ByteOffset(start), ByteCount(length)), ByteOffset(at));
+        let stretch = |(start, length, at)| {
+            (ByteRange::new(ByteOffset(start), ByteCount(length)), ByteOffset(at))
+        };
         let mut array = [0; 16];
         array.copy_from_slice(&header[16..32]);
         Ok(Backup {

@@ -33,7 +33,10 @@ pub(super) fn note(glimpse: &Glimpse, superblock: &[u8], sector: u64, member: &m
         Ok(bad) => member.bad = bad,
         Err(why) => {
             member.excluded.get_or_insert_with(|| {
-                format!("{why}; its bad blocks are unknown: clear the list with mdadm on a copy of the drive")
+                format!(
+                    "{why}; its bad blocks are unknown: clear the list with mdadm on a copy of \
+                    the drive"
+                )
             });
         }
     }
@@ -63,11 +66,14 @@ fn place(
     member: &MemberRecord,
 ) -> Result<ByteRange, String> {
     let (sectors, offset) = (u16_at(superblock, 186), u32_at(superblock, 188) as i32);
-    let says = || format!("its list of bad blocks has {sectors} sectors at {offset:+} from its superblock");
+    let says = || {
+        format!("its list of bad blocks has {sectors} sectors at {offset:+} from its superblock")
+    };
     if !(1..=MOST_SECTORS).contains(&sectors) {
         return Err(format!("{}, and it must have 1 to {MOST_SECTORS}", says()));
     }
-    let start = sector.checked_add_signed(offset.into()).and_then(|sector| sector.checked_mul(SECTOR));
+    let start =
+        sector.checked_add_signed(offset.into()).and_then(|sector| sector.checked_mul(SECTOR));
     let len = u64::from(sectors) * SECTOR;
     let end = start.and_then(|start| start.checked_add(len)).filter(|end| *end <= glimpse.size().0);
     let (Some(start), Some(_)) = (start, end) else {
@@ -98,12 +104,14 @@ fn entries(list: &[u8], shift: u8, limit: u64) -> Result<Vec<ByteRange>, String>
                 let run = bad.len() - 1;
                 bad[run] = ByteRange::from_to(bad[run].start, ByteOffset(end));
             }
-            (Some(start), Some(end)) => bad.push(ByteRange::from_to(ByteOffset(start), ByteOffset(end))),
+            (Some(start), Some(end)) => {
+                bad.push(ByteRange::from_to(ByteOffset(start), ByteOffset(end)))
+            }
             _ => {
                 return Err(format!(
-                    "its list of bad blocks is damaged: entry {index} names {count} units of 2^{shift} \
-                     sectors from unit \
-                     {first} on, and must follow the entry before it and lie on the drive"
+                    "its list of bad blocks is damaged: entry {index} names {count} units of \
+                     2^{shift} sectors from unit {first} on, and must follow the entry before it \
+                     and lie on the drive"
                 ));
             }
         }

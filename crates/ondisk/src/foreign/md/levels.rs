@@ -80,7 +80,13 @@ fn checked(shape: Shape) -> Arrangement {
     }
 }
 
-fn parity(title: &str, level: Level, arrangement: ParityArrangement, name: &str, members: u16) -> Described {
+fn parity(
+    title: &str,
+    level: Level,
+    arrangement: ParityArrangement,
+    name: &str,
+    members: u16,
+) -> Described {
     // On two drives, parity of one data strip equals the strip: a mirror.
     if members == 2 && level != Level::Raid6 {
         return Described::new(title, name, mirror(2));
@@ -138,7 +144,9 @@ fn raid10(number: u32, members: u16) -> Described {
         _ => near * far != u32::from(members),
     };
     let arrangement = if near > 1 && far > 1 {
-        Arrangement::Other(format!("RAID 10 with near and far copies at once ({name}) cannot be served"))
+        Arrangement::Other(format!(
+            "RAID 10 with near and far copies at once ({name}) cannot be served"
+        ))
     } else if far > 1 && in_sets {
         Arrangement::Other(format!("RAID 10 with {name} within sets of drives cannot be served"))
     } else if far > 1 {

@@ -88,14 +88,22 @@ pub(super) fn note(volume: &mut VolumeRecord, change: &MdReshape) {
 }
 
 fn words(laid: &MdLayout) -> String {
-    let described = describe(laid.level, Some(laid.layout), u16::try_from(laid.members).unwrap_or(0));
+    let described =
+        describe(laid.level, Some(laid.layout), u16::try_from(laid.members).unwrap_or(0));
     let layout = &described.layout;
     let space = if layout.is_empty() { "" } else { " " };
-    format!("{}{space}{layout} on {} members with a strip of {}", described.level, laid.members, laid.chunk)
+    format!(
+        "{}{space}{layout} on {} members with a strip of {}",
+        described.level, laid.members, laid.chunk
+    )
 }
 
 /// Both layouts, each over the bytes that both contain.
-fn layouts(change: &MdReshape, position: ByteOffset, member_size: ByteCount) -> Result<Layouts, String> {
+fn layouts(
+    change: &MdReshape,
+    position: ByteOffset,
+    member_size: ByteCount,
+) -> Result<Layouts, String> {
     let shift = ByteOffset(change.shift.unsigned_abs().saturating_mul(SECTOR));
     let (was_at, is_at) = match change.shift < 0 {
         true => (shift, ByteOffset(0)),
@@ -103,8 +111,8 @@ fn layouts(change: &MdReshape, position: ByteOffset, member_size: ByteCount) -> 
     };
     let mut was = piece(&change.before, was_at, member_size)?;
     let mut is = piece(&change.after, is_at, member_size)?;
-    let is_critical =
-        change.shift == 0 && is_critical(&was.geometry()?, &is.geometry()?, position, change.backwards);
+    let is_critical = change.shift == 0
+        && is_critical(&was.geometry()?, &is.geometry()?, position, change.backwards);
     let len = was.within.len.min(is.within.len);
     (was.within.len, is.within.len) = (len, len);
     Ok(Layouts { was, is, is_critical })
@@ -130,8 +138,8 @@ fn is_critical(was: &Geometry, is: &Geometry, position: ByteOffset, backwards: b
 }
 
 fn piece(laid: &MdLayout, start: ByteOffset, member_size: ByteCount) -> Result<Section, String> {
-    let members =
-        u16::try_from(laid.members).map_err(|_| format!("it would have {} members", laid.members))?;
+    let members = u16::try_from(laid.members)
+        .map_err(|_| format!("it would have {} members", laid.members))?;
     let shape = match describe(laid.level, Some(laid.layout), members).arrangement {
         Arrangement::Shape(shape) if shape.level.has_parity() => shape,
         Arrangement::Other(why) => return Err(why),
@@ -193,9 +201,20 @@ mod tests {
     /// a backup.
     #[test]
     fn the_critical_section_ends_where_linux_records_before_it_writes_over_anything() {
-        for way in
-            [(2, 3), (3, 4), (2, 4), (3, 5), (4, 6), (9, 10), (3, 2), (4, 3), (4, 2), (6, 4), (5, 3), (10, 9)]
-        {
+        for way in [
+            (2, 3),
+            (3, 4),
+            (2, 4),
+            (3, 5),
+            (4, 6),
+            (9, 10),
+            (3, 2),
+            (4, 3),
+            (4, 2),
+            (6, 4),
+            (5, 3),
+            (10, 9),
+        ] {
             let (before, after, backwards) = (way.0, way.1, way.1 < way.0);
             for row in 0..100 {
                 let at = row * after * STRIP;

@@ -36,7 +36,9 @@ const REMOVED: u32 = 8;
 pub(super) fn read(glimpse: &Glimpse) -> Told {
     let mut told = Told::default();
     let sectors = (glimpse.size().0 / SECTOR) & !(RESERVED_SECTORS - 1);
-    let Some(at) = sectors.checked_sub(RESERVED_SECTORS).map(|sector| sector * SECTOR) else { return told };
+    let Some(at) = sectors.checked_sub(RESERVED_SECTORS).map(|sector| sector * SECTOR) else {
+        return told;
+    };
     let Some(words) = glimpse.bytes(at, LENGTH).and_then(Words::new) else { return told };
     if words.at(1) != 0 {
         return told;
@@ -55,7 +57,8 @@ pub(super) fn displaced(glimpse: &Glimpse, at: ByteOffset) -> Option<Displaced> 
     if !at.0.is_multiple_of(reserved) {
         return None;
     }
-    let words = glimpse.bytes(at.0, LENGTH).and_then(Words::new).filter(|words| words.at(1) == 0)?;
+    let words =
+        glimpse.bytes(at.0, LENGTH).and_then(Words::new).filter(|words| words.at(1) == 0)?;
     let record = decode(&words, words.at(2), at.0).ok()?;
     (u64::from(words.at(8)) << 10 <= at.0).then(|| Displaced {
         what: format!("a Linux md {} superblock", record.volume.version),
@@ -104,7 +107,8 @@ fn decode(words: &Words, minor: u32, at: u64) -> Result<Record, String> {
         return Err("its version is not supported".into());
     }
     let slots = u16::try_from(words.at(10)).ok().filter(|slots| (1..=MOST_MEMBERS).contains(slots));
-    let slots = slots.ok_or_else(|| format!("it lists {} members, which is invalid", words.at(10)))?;
+    let slots =
+        slots.ok_or_else(|| format!("it lists {} members, which is invalid", words.at(10)))?;
     let volume = volume(words, slots, minor);
     let number = words.at(THIS_DEVICE);
     let mut device = volume.identity.clone();
@@ -158,7 +162,8 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
     if minor == MINOR_RESHAPE {
         let delta = words.at(47) as i32;
         let members = i64::from(slots);
-        let before = MdLayout { level, layout: words.at(64), chunk, members: members - i64::from(delta) };
+        let before =
+            MdLayout { level, layout: words.at(64), chunk, members: members - i64::from(delta) };
         let after = MdLayout {
             level: words.at(46) as i32,
             layout: words.at(48),
@@ -166,7 +171,8 @@ fn volume(words: &Words, slots: u16, minor: u32) -> VolumeRecord {
             members,
         };
         // This version has no field for a data offset that moves.
-        let change = MdReshape { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
+        let change =
+            MdReshape { before, after, position: words.pair(44), backwards: delta < 0, shift: 0 };
         reshape::note(&mut volume, &change);
     }
     if state & !STATE_KNOWN != 0 {
@@ -187,7 +193,8 @@ fn features(state: u32) -> Vec<Feature> {
 }
 
 fn identity(words: &Words) -> Identity {
-    let bytes: Vec<u8> = [5, 13, 14, 15].iter().flat_map(|&index| words.at(index).to_be_bytes()).collect();
+    let bytes: Vec<u8> =
+        [5, 13, 14, 15].iter().flat_map(|&index| words.at(index).to_be_bytes()).collect();
     uuid(&bytes)
 }
 

@@ -72,7 +72,9 @@ pub(super) fn read(glimpse: &Glimpse) -> Told {
                 bad_blocks::note(glimpse, bytes, sector, &mut record.member);
                 told.records.push(record);
             }
-            Err(why) => told.notes.push(format!("holds a Linux md {version} superblock, and {why}")),
+            Err(why) => {
+                told.notes.push(format!("holds a Linux md {version} superblock, and {why}"))
+            }
         }
     }
     told
@@ -112,12 +114,14 @@ pub(in super::super) fn unused_in_front(glimpse: &Glimpse) -> Option<[ByteRange;
     let features = u32_at(bytes, 8);
     // A reshape that moves the data may already use the space before them; any other uses the space
     // of its data only.
-    let known = BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT | RESHAPE | BACKWARDS;
+    let known =
+        BITMAP | RECOVERY_OFFSET | RAID0_LAYOUT | BAD_BLOCKS | REPLACEMENT | RESHAPE | BACKWARDS;
     if features & !known != 0 {
         return None;
     }
     let superblock = ByteRange::new(ByteOffset(sector * SECTOR), ByteCount(LENGTH));
-    let behind = |offset: u32| sector.checked_add_signed(i64::from(offset as i32)).map(|at| at * SECTOR);
+    let behind =
+        |offset: u32| sector.checked_add_signed(i64::from(offset as i32)).map(|at| at * SECTOR);
     let mut end = superblock.end().0;
     if features & BITMAP != 0 {
         end = end.max(bitmap_end(glimpse, behind(u32_at(bytes, 96))?)?);
@@ -159,8 +163,10 @@ fn decode(bytes: &[u8], version: &str, sector: u64) -> Result<Record, String> {
              or a partition has it"
         ));
     }
-    let slots = u16::try_from(u32_at(bytes, 92)).ok().filter(|slots| (1..=LAST_SLOT).contains(slots));
-    let slots = slots.ok_or_else(|| format!("it lists {} members, which is invalid", u32_at(bytes, 92)))?;
+    let slots =
+        u16::try_from(u32_at(bytes, 92)).ok().filter(|slots| (1..=LAST_SLOT).contains(slots));
+    let slots =
+        slots.ok_or_else(|| format!("it lists {} members, which is invalid", u32_at(bytes, 92)))?;
     Ok(Record { volume: volume(used, version, slots), member: member(used)? })
 }
 
@@ -187,6 +193,25 @@ fn known_features(features: u32) -> Vec<Feature> {
         (!KNOWN, Feature::Unknown(format!("feature bits {:#x}", features & !KNOWN))),
     ];
     known.into_iter().filter(|(bits, _)| features & bits != 0).map(|(_, feature)| feature).collect()
+}
+
+/// The reshape that the superblock records. `now` is the layout in the superblock: that from which
+/// the reshape starts, with the number of members at its end.
+fn reshape_of(bytes: &[u8], now: MdLayout) -> MdReshape {
+    let delta = u32_at(bytes, 112) as i32;
+    let after = MdLayout {
+        level: u32_at(bytes, 100) as i32,
+        layout: u32_at(bytes, 116),
+        chunk: sectors(u64::from(u32_at(bytes, 120))),
+        members: now.members,
+    };
+    MdReshape {
+        before: MdLayout { members: now.members - i64::from(delta), ..now },
+        after,
+        position: u64_at(bytes, 104),
+        backwards: u32_at(bytes, 8) & BACKWARDS != 0 || delta < 0,
+        shift: shift(bytes),
+    }
 }
 
 fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
@@ -225,20 +250,9 @@ fn volume(bytes: &[u8], version: &str, slots: u16) -> VolumeRecord {
         features: known_features(features),
     };
     if has(RESHAPE) {
-        let delta = u32_at(bytes, 112) as i32;
         let members = i64::from(slots);
-        let before =
-            MdLayout { level, layout: layout.unwrap_or(0), chunk, members: members - i64::from(delta) };
-        let after = MdLayout {
-            level: u32_at(bytes, 100) as i32,
-            layout: u32_at(bytes, 116),
-            chunk: sectors(u64::from(u32_at(bytes, 120))),
-            members,
-        };
-        let backwards = has(BACKWARDS) || delta < 0;
-        let change =
-            MdReshape { before, after, position: u64_at(bytes, 104), backwards, shift: shift(bytes) };
-        reshape::note(&mut volume, &change);
+        let now = MdLayout { level, layout: layout.unwrap_or(0), chunk, members };
+        reshape::note(&mut volume, &reshape_of(bytes, now));
     }
     if has(!KNOWN) {
         let why = format!("it uses unsupported feature bits {:#x}", features & !KNOWN);
@@ -334,7 +348,9 @@ fn text(bytes: &[u8]) -> String {
 
 /// In mdadm's form: four groups of eight digits.
 pub(super) fn uuid(bytes: &[u8]) -> Identity {
-    let groups: Vec<String> =
-        bytes.chunks(4).map(|group| group.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    let groups: Vec<String> = bytes
+        .chunks(4)
+        .map(|group| group.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
     Identity { text: groups.join(":"), bytes: bytes.to_vec() }
 }

@@ -2,8 +2,8 @@
 //! length).
 //!
 //! # Invariants
-//! - Every request lies within its component's area, and its offset from the area's start is a multiple of its
-//!   alignment.
+//! - Every request lies within its component's area, and its offset from the area's start is a
+//!   multiple of its alignment.
 //! - Component, kind, read or write, random or sequential, and offset are drawn independently for
 //!   every request, from the worker's own random numbers.
 //! - A sequential request continues at the end of the last request of its component, worker and
@@ -91,7 +91,8 @@ impl Pattern {
             }
             places.push(place);
         }
-        let granule = kinds.iter().fold(0, |common, kind| divisor(divisor(common, kind.align), kind.block));
+        let granule =
+            kinds.iter().fold(0, |common, kind| divisor(divisor(common, kind.align), kind.block));
         Ok(Pattern { kinds, places, pace: load.pace, granule: ByteCount(granule) })
     }
 
@@ -135,7 +136,12 @@ fn too_small(what: String) -> Error {
 }
 
 impl Place {
-    fn new(profile: &Profile, component: &Component, within: ByteRange, sector: ByteCount) -> Result<Place> {
+    fn new(
+        profile: &Profile,
+        component: &Component,
+        within: ByteRange,
+        sector: ByteCount,
+    ) -> Result<Place> {
         let area = match component.area {
             Area::Range { .. } => component.area.resolve(within, profile.access())?,
             Area::ByAccess => within,
@@ -158,7 +164,8 @@ impl Place {
         };
         if place.len < block {
             return Err(too_small(format!(
-                "the measured area has {}, less than one block of {} of the profile '{profile}'; give a larger target or area, or a smaller block",
+                "the measured area has {}, less than one block of {} of the profile '{profile}'; \
+                    give a larger target or area, or a smaller block",
                 area.len,
                 ByteCount(block)
             )));
@@ -167,7 +174,8 @@ impl Place {
             return Err(Error::new(
                 ErrorKind::Misaligned,
                 format!(
-                    "the area of the profile '{profile}' starts at byte {}, which is no multiple of the target's {sector} sectors; give one that is",
+                    "the area of the profile '{profile}' starts at byte {}, which is no multiple \
+                        of the target's {sector} sectors; give one that is",
                     area.start.0
                 ),
             ));
@@ -177,13 +185,20 @@ impl Place {
         Ok(place)
     }
 
-    fn spread_of(&self, profile: &Profile, component: &Component, sector: ByteCount) -> Result<Spread> {
+    fn spread_of(
+        &self,
+        profile: &Profile,
+        component: &Component,
+        sector: ByteCount,
+    ) -> Result<Spread> {
         match &component.skew {
             Skew::Uniform => Ok(Spread::Uniform),
             Skew::Zipf { theta } => {
                 Ok(self.ranked(component, sector, |count| Law::Zipf(Zipf::new(count, *theta))))
             }
-            Skew::Pareto { share } => Ok(self.ranked(component, sector, |count| Law::pareto(count, *share))),
+            Skew::Pareto { share } => {
+                Ok(self.ranked(component, sector, |count| Law::pareto(count, *share)))
+            }
             Skew::Normal { deviation_percent } => {
                 Ok(self.ranked(component, sector, |count| Law::normal(count, *deviation_percent)))
             }
@@ -194,7 +209,8 @@ impl Place {
                 };
                 if wanted > self.len {
                     return Err(too_small(format!(
-                        "the hot spot of the profile '{profile}' has {}, more than the area's {}; give a larger target, or a smaller spot such as {access_percent}%:10%",
+                        "the hot spot of the profile '{profile}' has {}, more than the area's {}; \
+                            give a larger target, or a smaller spot such as {access_percent}%:10%",
                         ByteCount(wanted),
                         ByteCount(self.len)
                     )));
@@ -205,15 +221,22 @@ impl Place {
                     return Ok(Spread::Uniform);
                 }
                 let moves_every_ns = moves_every.map_or(0, |time| time.as_nanos() as u64);
-                Ok(Spread::Hot(Hot { likelihood: likelihood(*access_percent), len, moves_every_ns }))
+                Ok(Spread::Hot(Hot {
+                    likelihood: likelihood(*access_percent),
+                    len,
+                    moves_every_ns,
+                }))
             }
             Skew::Zones(zones) => {
                 let (mut slots, mut access, mut span, mut start) = (Vec::new(), 0.0, 0.0, 0);
                 for zone in zones {
                     access += zone.access_percent;
                     span += zone.span_percent;
-                    let end =
-                        if span > 99.999_999 { self.len } else { (self.len as f64 * span / 100.0) as u64 };
+                    let end = if span > 99.999_999 {
+                        self.len
+                    } else {
+                        (self.len as f64 * span / 100.0) as u64
+                    };
                     let end = end / self.unit * self.unit;
                     if zone.access_percent > 0.0 {
                         self.check_part(profile, "zone", end.saturating_sub(start))?;
@@ -239,7 +262,8 @@ impl Place {
             return Ok(());
         }
         Err(too_small(format!(
-            "a {what} of the profile '{profile}' has {} of the area's {}, less than one block of {}; give a larger target or {what}",
+            "a {what} of the profile '{profile}' has {} of the area's {}, less than one block of \
+                {}; give a larger target or {what}",
             ByteCount(len),
             ByteCount(self.len),
             ByteCount(self.block)
@@ -253,7 +277,8 @@ impl Place {
                 return Err(Error::new(
                     ErrorKind::Misaligned,
                     format!(
-                        "the streams of the profile '{profile}' are {apart} apart, which is no multiple of {}; give one that is",
+                        "the streams of the profile '{profile}' are {apart} apart, which is no \
+                            multiple of {}; give one that is",
                         ByteCount(self.stride)
                     ),
                 ));
@@ -264,7 +289,8 @@ impl Place {
         };
         if need > u128::from(self.len) || each < self.block {
             return Err(too_small(format!(
-                "{count} streams of the profile '{profile}' do not fit into the area's {}; give a larger target or area, or fewer or nearer streams",
+                "{count} streams of the profile '{profile}' do not fit into the area's {}; give a \
+                    larger target or area, or fewer or nearer streams",
                 ByteCount(self.len)
             )));
         }
@@ -300,7 +326,8 @@ fn check_sectors(profile: &Profile, kind: &RequestKind, sector: ByteCount) -> Re
             return Err(Error::new(
                 ErrorKind::Misaligned,
                 format!(
-                    "the profile '{profile}' asks for {what} of {value}, which are not whole {sector} sectors of the target; give a multiple of {sector}"
+                    "the profile '{profile}' asks for {what} of {value}, which are not whole \
+                        {sector} sectors of the target; give a multiple of {sector}"
                 ),
             ));
         }
@@ -380,7 +407,8 @@ impl Walk {
         let place = &pattern.places[kind.place];
         let offset = if happens(random, kind.randoms) {
             let (len, align) = (place.len, kind.align);
-            let at = place.spread.offset(random, (len, place.unit), (kind.block, align), elapsed_ns);
+            let at =
+                place.spread.offset(random, (len, place.unit), (kind.block, align), elapsed_ns);
             if kind.randoms < ALWAYS {
                 let lanes = &self.lanes[kind.place];
                 lanes[asker.lane(lanes.len())].next.set(at + kind.block);

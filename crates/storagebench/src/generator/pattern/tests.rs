@@ -63,13 +63,16 @@ fn mixed_blocks_come_with_their_shares_and_alignments() {
     let mut counts = std::collections::BTreeMap::<u64, f64>::new();
     for _ in 0..100_000 {
         let request = next();
-        assert!(request.offset.0.is_multiple_of(4096) && request.offset.0 + request.block.0 <= 1 << 20);
+        assert!(
+            request.offset.0.is_multiple_of(4096) && request.offset.0 + request.block.0 <= 1 << 20
+        );
         *counts.entry(request.block.0).or_default() += 1e-5;
     }
     let expected = [(512, 0.1), (4096, 0.6), (65_536, 0.3)];
     assert!(
         counts.iter().zip(expected).all(|((block, share), (size, wanted))| {
-            *block == size && (share - wanted).abs() < 4.0 * (wanted * (1.0 - wanted) / 1e5_f64).sqrt()
+            *block == size
+                && (share - wanted).abs() < 4.0 * (wanted * (1.0 - wanted) / 1e5_f64).sqrt()
         }),
         "{counts:?}"
     );
@@ -124,9 +127,16 @@ fn components_have_areas_of_their_own() {
         random_percent,
         align: Align::Block,
     };
-    let data =
-        Component { share: 9.0, area: "0..90%".parse().unwrap(), ..Component::of(vec![kind(8192, 100.0)]) };
-    let log = Component { share: 1.0, area: "90%..".parse().unwrap(), ..Component::of(vec![kind(512, 0.0)]) };
+    let data = Component {
+        share: 9.0,
+        area: "0..90%".parse().unwrap(),
+        ..Component::of(vec![kind(8192, 100.0)])
+    };
+    let log = Component {
+        share: 1.0,
+        area: "90%..".parse().unwrap(),
+        ..Component::of(vec![kind(512, 0.0)])
+    };
     let profile = Profile::new("both", crate::load::profile::Load::of(vec![data, log])).unwrap();
     let area = ByteRange::new(ByteOffset(1 << 20), ByteCount(100 << 20));
     let pattern = Pattern::new(&profile, area, ByteCount(512)).unwrap();
@@ -159,7 +169,12 @@ fn a_hot_spot_is_where_the_clock_says() {
 #[test]
 fn what_does_not_fit_is_refused_with_a_sentence() {
     for (profile, len, sector, part) in [
-        ("database", 4096, 512, "has 4 KiB, less than one block of 8 KiB of the profile 'database'"),
+        (
+            "database",
+            4096,
+            512,
+            "has 4 KiB, less than one block of 8 KiB of the profile 'database'",
+        ),
         ("random,read,512", 1 << 20, 4096, "blocks of 512 B, which are not whole 4 KiB sectors"),
         ("random,read,8K,align=512", 1 << 20, 4096, "an alignment of 512 B, which are not whole"),
         ("random,read,8K,hot=90%:4K", 1 << 20, 512, "a hot spot of the profile"),

@@ -43,7 +43,9 @@ impl Reader<'_> {
             };
             return self.refuse(
                 given,
-                format_args!("requests {bytes} bytes{unit}; give a multiple of 512 bytes such as 4k"),
+                format_args!(
+                    "requests {bytes} bytes{unit}; give a multiple of 512 bytes such as 4k"
+                ),
             );
         }
         Ok(ByteCount(bytes))
@@ -58,7 +60,9 @@ impl Reader<'_> {
                 "" => None,
                 share => match percent(share) {
                     Some(share) => Some(share),
-                    None => return self.misunderstood(given, "sizes and shares such as 4k/60:64k/40"),
+                    None => {
+                        return self.misunderstood(given, "sizes and shares such as 4k/60:64k/40");
+                    }
                 },
             };
             blocks.push((self.block(given, size)?, share));
@@ -78,7 +82,10 @@ impl Reader<'_> {
         };
         let (low, high) = (self.block(given, low)?.0, self.block(given, high)?.0);
         if low > high {
-            return self.misunderstood(given, "a range from the smaller to the larger size, such as 4k-64k");
+            return self.misunderstood(
+                given,
+                "a range from the smaller to the larger size, such as 4k-64k",
+            );
         }
         if !low.is_power_of_two() {
             self.note(
@@ -94,7 +101,8 @@ impl Reader<'_> {
         let multiples = high / low;
         if multiples <= MOST {
             let share = low as f64 / high as f64;
-            let mut blocks: Blocks = (1..=multiples).map(|times| (ByteCount(times * low), share)).collect();
+            let mut blocks: Blocks =
+                (1..=multiples).map(|times| (ByteCount(times * low), share)).collect();
             if high % low != 0 {
                 blocks.push((ByteCount(high), 1.0 - share * multiples as f64));
             }
@@ -110,7 +118,8 @@ impl Reader<'_> {
                 ByteCount(high)
             ),
         );
-        let times = (0..MOST).map(|at| 1 + u128::from(at) * u128::from(multiples - 1) / u128::from(MOST - 1));
+        let times = (0..MOST)
+            .map(|at| 1 + u128::from(at) * u128::from(multiples - 1) / u128::from(MOST - 1));
         Ok(times.map(|times| (ByteCount(times as u64 * low), 1.0 / MOST as f64)).collect())
     }
 }

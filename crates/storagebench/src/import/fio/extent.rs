@@ -123,7 +123,9 @@ impl<'a> Reader<'a> {
         if jobs > MOST_PARTS {
             return self.refuse(
                 given,
-                format_args!("gives each of {jobs} jobs a separate part; give numjobs= at most {MOST_PARTS}"),
+                format_args!(
+                    "gives each of {jobs} jobs a separate part; give numjobs= at most {MOST_PARTS}"
+                ),
             );
         }
         let mut parts = Vec::new();
@@ -132,7 +134,10 @@ impl<'a> Reader<'a> {
             if start.percent >= 100.0 {
                 return self.refuse(
                     given,
-                    format_args!("starts some of the {jobs} jobs at the end of the target; give less, or fewer numjobs="),
+                    format_args!(
+                        "starts some of the {jobs} jobs at the end of the target; give \
+                        less, or fewer numjobs="
+                    ),
                 );
             }
             parts.push(Part { start, len: part.len });

@@ -77,7 +77,13 @@ pub(super) fn load(job: &Job) -> Taken<(Load, Vec<String>)> {
     for part in &extent.parts {
         for (share, spread, kinds) in groups(&sides) {
             let area = part.area(spread.bytes);
-            components.push(Component { share, area, skew: spread.skew, streams: extent.streams, kinds });
+            components.push(Component {
+                share,
+                area,
+                skew: spread.skew,
+                streams: extent.streams,
+                kinds,
+            });
         }
     }
     let mut load = Load::of(components);
@@ -111,7 +117,8 @@ fn groups(sides: &[Side]) -> Vec<(f64, Spread, Vec<RequestKind>)> {
         };
         side.blocks.iter().map(kind).collect()
     };
-    let single = |side: &Side| (side.share, side.spread.clone(), kinds(side, 1.0, side.read_percent));
+    let single =
+        |side: &Side| (side.share, side.spread.clone(), kinds(side, 1.0, side.read_percent));
     let [reads, writes] = sides else { return sides.iter().map(single).collect() };
     if reads.spread != writes.spread {
         return vec![single(reads), single(writes)];
@@ -175,7 +182,8 @@ impl<'a> Reader<'a> {
     }
 
     fn percent(&self, given: &Given, text: &str) -> Taken<f64> {
-        percent(text).map_or_else(|| self.misunderstood(given, "a whole percentage from 0 to 100"), Ok)
+        percent(text)
+            .map_or_else(|| self.misunderstood(given, "a whole percentage from 0 to 100"), Ok)
     }
 
     fn count(&self, key: &str, default: u32) -> Taken<u32> {
@@ -238,9 +246,10 @@ impl<'a> Reader<'a> {
                 let bytes = self.number(given, text, "sizes such as 4k")?;
                 match bytes > 0 && bytes.is_multiple_of(512) {
                     true => Ok(Align::Bytes(ByteCount(bytes))),
-                    false => {
-                        self.refuse(given, "is not whole sectors; give a multiple of 512 bytes such as 4k")
-                    }
+                    false => self.refuse(
+                        given,
+                        "is not whole sectors; give a multiple of 512 bytes such as 4k",
+                    ),
                 }
             }
         };
@@ -280,7 +289,9 @@ impl<'a> Reader<'a> {
                      the job",
                 );
             }
-            _ => return self.misunderstood(given, "read, write, rw, randread, randwrite or randrw"),
+            _ => {
+                return self.misunderstood(given, "read, write, rw, randread, randwrite or randrw");
+            }
         })
     }
 
@@ -301,7 +312,9 @@ impl<'a> Reader<'a> {
         for ((rate, text), blocks) in rates.iter_mut().zip(sides(&given.value, true)).zip(blocks) {
             let number = match text {
                 None => 0,
-                Some(text) => self.number(given, text, "a number a second, such as 5000, or 700,300")?,
+                Some(text) => {
+                    self.number(given, text, "a number a second, such as 5000, or 700,300")?
+                }
             };
             let mean: f64 = blocks.iter().map(|(block, share)| block.0 as f64 * share).sum();
             *rate = if given.key == "rate" { number as f64 / mean } else { number as f64 };
@@ -318,10 +331,15 @@ impl<'a> Reader<'a> {
         if limited < used.iter().filter(|used| **used).count() {
             return self.refuse(
                 given,
-                "limits only reads or only writes of a job that does both; give both rates, such as rate_iops=700,300",
+                "limits only reads or only writes of a job that does both; give both rates, such \
+                    as rate_iops=700,300",
             );
         }
-        self.note(given, "fio limits the rate of a closed loop; here requests are due at that rate, and latencies count from then");
+        self.note(
+            given,
+            "fio limits the rate of a closed loop; here requests are due at that \
+            rate, and latencies count from then",
+        );
         Ok(Some(rates))
     }
 
@@ -345,7 +363,8 @@ impl<'a> Reader<'a> {
 
     fn outstanding(&mut self, jobs: u32) -> Taken<Ladder> {
         let depth = self.count("iodepth", 1)?;
-        let engine = self.given("ioengine")?.map_or("psync", |given| &*given.value).to_ascii_lowercase();
+        let engine =
+            self.given("ioengine")?.map_or("psync", |given| &*given.value).to_ascii_lowercase();
         let each = if SYNCHRONOUS.contains(&&*engine) { 1 } else { depth };
         if let (Some(given), true) = (self.given("iodepth")?, each < depth) {
             self.note(

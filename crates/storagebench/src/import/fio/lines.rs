@@ -2,8 +2,8 @@
 //!
 //! `;` and `#` begin a comment anywhere. Options of an included file belong to the including
 //! section.
-//! `${NAME}` and `$NAME` are environment variables; `$pagesize`, `$mb_memory` and `$ncpus` are replaced by numbers,
-//! and a value with one of these may calculate with it.
+//! `${NAME}` and `$NAME` are environment variables; `$pagesize`, `$mb_memory` and `$ncpus` are
+//! replaced by numbers, and a value with one of these may calculate with it.
 
 use super::super::{Import, Place, Refusal, Taken, decode, refused, wrong};
 use super::{Given, Job, JobHost, METHOD, SEPARATE, SYNONYMS, TAKEN};
@@ -70,13 +70,17 @@ pub(super) fn jobs(import: &mut Import, text: &str, host: &dyn JobHost) -> Resul
 }
 
 fn without_comment(line: &str) -> &str {
-    line.split([';', '#']).next().unwrap_or(line).trim_matches(|c: char| c.is_whitespace() || c.is_control())
+    line.split([';', '#'])
+        .next()
+        .unwrap_or(line)
+        .trim_matches(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// The path of an included file, if the line has one.
 fn included(line: &str) -> Option<&str> {
     let (word, path) = line.split_once(char::is_whitespace)?;
-    (word.eq_ignore_ascii_case("include") && !path.trim_start().starts_with('=')).then(|| path.trim())
+    (word.eq_ignore_ascii_case("include") && !path.trim_start().starts_with('='))
+        .then(|| path.trim())
 }
 
 impl Lines<'_> {
@@ -133,7 +137,8 @@ impl Lines<'_> {
             let place = Place { file: file.clone(), line: at + 1 };
             let line = without_comment(line);
             if line.starts_with('[') {
-                let sentence = "begins a section in an included file, which may hold options only; move it to the job file itself";
+                let sentence = "begins a section in an included file, which may hold options only; \
+                    move it to the job file itself";
                 outcome = refused(&place, format_args!("'{line}' {sentence}"));
                 break;
             }
@@ -169,7 +174,8 @@ impl Lines<'_> {
             return refused(
                 place,
                 format_args!(
-                    "'{line}' includes a file that includes this one, or is more than {DEEPEST} files deep; remove the line"
+                    "'{line}' includes a file that includes this one, or is more than {DEEPEST} \
+                        files deep; remove the line"
                 ),
             );
         }
@@ -178,7 +184,8 @@ impl Lines<'_> {
             return refused(
                 place,
                 format_args!(
-                    "'{line}' is one file more than the {MOST_FILES} that may be included; join some"
+                    "'{line}' is one file more than the {MOST_FILES} that may be included; join \
+                        some"
                 ),
             );
         }
@@ -189,7 +196,8 @@ impl Lines<'_> {
 /// A path without `.`, so that a file has one name.
 fn plain_path(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let parts: Vec<&str> =
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     format!("{root}{}", parts.join("/"))
 }
 
@@ -197,14 +205,17 @@ fn given(place: &Place, line: &str, host: &dyn JobHost) -> Given {
     let (text, unset) = expanded(line, host);
     let (key, value) = text.split_once('=').unwrap_or((&text, ""));
     let key = key.trim().to_ascii_lowercase();
-    let key = SYNONYMS.iter().find(|(other, _)| *other == key).map_or(key, |(_, key)| (*key).to_owned());
+    let key =
+        SYNONYMS.iter().find(|(other, _)| *other == key).map_or(key, |(_, key)| (*key).to_owned());
     let value = value.trim().trim_matches('"');
     // fio calculates values with its variables even without brackets.
-    let calculates = line.contains('$') && value.contains(['*', '+', '/', '-']) && !value.starts_with('(');
-    let value = match calculates && value.starts_with(|c: char| c.is_ascii_digit()) && is_formula(value) {
-        true => format!("({value})"),
-        false => value.to_owned(),
-    };
+    let calculates =
+        line.contains('$') && value.contains(['*', '+', '/', '-']) && !value.starts_with('(');
+    let value =
+        match calculates && value.starts_with(|c: char| c.is_ascii_digit()) && is_formula(value) {
+            true => format!("({value})"),
+            false => value.to_owned(),
+        };
     Given { place: place.clone(), written: line.to_owned(), key, value, unset }
 }
 
@@ -253,7 +264,8 @@ fn expanded(text: &str, host: &dyn JobHost) -> (String, Option<String>) {
 /// The note about a line with an unset variable.
 pub(super) fn unset_sentence(line: &str, name: &str) -> String {
     format!(
-        "the environment variable {name} of '{line}' is not set; set it, as in '{name}=VALUE softroc bench …'"
+        "the environment variable {name} of '{line}' is not set; set it, as in '{name}=VALUE \
+            softroc bench …'"
     )
 }
 
@@ -263,7 +275,9 @@ fn note(import: &mut Import, given: &Given) {
     if key == "name" {
         return;
     }
-    let instead =
-        METHOD.iter().find(|(method, _)| *method == key).map_or("it has no counterpart here", |(_, why)| why);
+    let instead = METHOD
+        .iter()
+        .find(|(method, _)| *method == key)
+        .map_or("it has no counterpart here", |(_, why)| why);
     import.note(&given.place, format_args!("'{line}' is left out: {instead}"));
 }

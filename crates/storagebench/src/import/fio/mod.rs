@@ -164,7 +164,8 @@ pub fn import_fio(file: &str, content: &[u8], host: &dyn JobHost) -> Result<(Gro
         import.note(
             &job.place,
             format_args!(
-                "fio runs the jobs {} at the same time; here they are profiles that run one after the other",
+                "fio runs the jobs {} at the same time; here they are profiles that run one after \
+                    the other",
                 together.join(", ")
             ),
         );

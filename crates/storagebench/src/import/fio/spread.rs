@@ -23,7 +23,9 @@ impl Spread {
 impl Reader<'_> {
     /// The distributions of reads and of writes.
     pub(super) fn spreads(&mut self) -> Taken<[Spread; 2]> {
-        let Some(given) = self.given("random_distribution")? else { return Ok([Spread::EVEN, Spread::EVEN]) };
+        let Some(given) = self.given("random_distribution")? else {
+            return Ok([Spread::EVEN, Spread::EVEN]);
+        };
         let mut kind = "random";
         let mut spreads = Vec::new();
         for side in given.value.split(',') {
@@ -48,8 +50,10 @@ impl Reader<'_> {
             "zoned_abs" => self.sized_zones(given, parameter),
             "pareto" => skew(self.pareto(given, parameter)?),
             "normal" => skew(self.normal(given, parameter)?),
-            _ => self
-                .misunderstood(given, "random, zipf, pareto, normal, zoned or zoned_abs, such as zipf:1.1"),
+            _ => self.misunderstood(
+                given,
+                "random, zipf, pareto, normal, zoned or zoned_abs, such as zipf:1.1",
+            ),
         }
     }
 
@@ -129,8 +133,8 @@ impl Reader<'_> {
             let span = match (span.trim(), size) {
                 ("", Some(size)) => size.checked_sub(sum),
                 ("", None) => {
-                    let sentence = "leaves the rest to a zone, but the job has no size; add one such as \
-                         size=10g";
+                    let sentence = "leaves the rest to a zone, but the job has no size; add one \
+                                    such as size=10g";
                     return self.refuse(given, sentence);
                 }
                 (span, _) => self.base.number(span),
@@ -163,7 +167,8 @@ impl Reader<'_> {
     /// Rejects zones with requests but without a size.
     fn checked(&self, given: &Given, zones: Vec<(f64, f64)>) -> Taken<Vec<Zone>> {
         if zones.iter().any(|(access, span)| *access > 0.0 && *span <= 0.0) {
-            return self.misunderstood(given, "zones with a size above 0, such as zoned:60/10:40/90");
+            return self
+                .misunderstood(given, "zones with a size above 0, such as zoned:60/10:40/90");
         }
         let zone = |(access_percent, span_percent)| Zone { access_percent, span_percent };
         Ok(zones.into_iter().map(zone).collect())

@@ -1,4 +1,5 @@
-//! Iometer configurations (`.icf`): access specifications, how long they run, and how many requests are outstanding.
+//! Iometer configurations (`.icf`): access specifications, how long they run, and how many requests
+//! are outstanding.
 //!
 //! The file consists of sections; a line that begins with an apostrophe describes the lines after
 //! it. An access specification has a line with its name and default assignment, and a line of eight
@@ -50,7 +51,10 @@ pub fn import_icf(file: &str, content: &[u8]) -> Result<(Group, Vec<String>)> {
             import.refuse(format_args!("the access specification '{}'", spec.name), &refusal);
         }
     }
-    import.finish("there is no access specification in this file; expected a section 'ACCESS SPECIFICATIONS; save the configuration from Iometer with its access specifications")
+    import.finish(
+        "there is no access specification in this file; expected a section 'ACCESS \
+        SPECIFICATIONS; save the configuration from Iometer with its access specifications",
+    )
 }
 
 fn read(import: &mut Import, text: &str) -> Result<Config> {
@@ -80,7 +84,13 @@ fn read(import: &mut Import, text: &str) -> Result<Config> {
     Ok(config)
 }
 
-fn spec_line(specs: &mut Vec<Spec>, import: &mut Import, place: &Place, key: &str, line: &str) -> Result<()> {
+fn spec_line(
+    specs: &mut Vec<Spec>,
+    import: &mut Import,
+    place: &Place,
+    key: &str,
+    line: &str,
+) -> Result<()> {
     if key.starts_with("access specification name") {
         let name = line.rsplit_once(',').map_or(line, |(name, _)| name).trim();
         specs.push(Spec::new(place.clone(), name));
@@ -105,7 +115,8 @@ fn note_section(import: &mut Import, place: &Place, section: &str) {
         "access specifications" => return,
         "test setup" => "only run time, ramp-up time and queue depths are taken".to_owned(),
         "manager list" => {
-            "only outstanding I/Os, parts of disks and assignments of disk workers are taken".to_owned()
+            "only outstanding I/Os, parts of disks and assignments of disk workers are taken"
+                .to_owned()
         }
         _ => "nothing is taken: it is no part of a load profile".to_owned(),
     };

@@ -27,19 +27,44 @@ impl Setup {
     pub(super) fn line(&mut self, import: &mut Import, place: &Place, key: &str, line: &str) {
         if key.starts_with("hours") || key == "run time" {
             match run_time(line) {
-                Some(Duration::ZERO) => import.note(place, format_args!("'{line}' runs until it is stopped; use --runtime when measuring")),
+                Some(Duration::ZERO) => import.note(
+                    place,
+                    format_args!(
+                        "'{line}' runs until it is \
+                    stopped; use --runtime when measuring"
+                    ),
+                ),
                 Some(time) => self.runtime = Some(time),
-                None => import.note(place, format_args!("'{line}' is no run time and is left out; expected hours, minutes and seconds; use --runtime when measuring")),
+                None => import.note(
+                    place,
+                    format_args!(
+                        "'{line}' is no run time and is left out; \
+                    expected hours, minutes and seconds; use --runtime when measuring"
+                    ),
+                ),
             }
         } else if key.starts_with("ramp up time") {
             match line.trim().parse::<u32>() {
                 Ok(seconds) => self.ramp = Some(Duration::from_secs(u64::from(seconds))),
-                Err(_) => import.note(place, format_args!("'{line}' is no ramp-up time and is left out; expected seconds; use --ramp when measuring")),
+                Err(_) => import.note(
+                    place,
+                    format_args!(
+                        "'{line}' is no ramp-up time and is left \
+                    out; expected seconds; use --ramp when measuring"
+                    ),
+                ),
             }
         } else if key.starts_with("start") && key.contains("end") || key == "queue depth cycling" {
             match depths(line) {
                 Some(depths) => self.cycling = Some((place.clone(), depths)),
-                None => import.note(place, format_args!("'{line}' are no queue depths and are left out; expected start, end, step and LINEAR or EXPONENTIAL; use --outstanding when measuring")),
+                None => import.note(
+                    place,
+                    format_args!(
+                        "'{line}' are no queue depths and are left \
+                    out; expected start, end, step and LINEAR or EXPONENTIAL; use --outstanding \
+                    when measuring"
+                    ),
+                ),
             }
         } else if key.starts_with("test type") {
             self.test_type(import, place, line);
@@ -48,7 +73,10 @@ impl Setup {
                 Ok(count) => count.to_string(),
                 Err(_) => "and the number of processors".to_owned(),
             };
-            import.note(place, format_args!("'{line}' is left out; use --workers {workers} when measuring"));
+            import.note(
+                place,
+                format_args!("'{line}' is left out; use --workers {workers} when measuring"),
+            );
         }
     }
 
@@ -74,8 +102,9 @@ fn run_time(line: &str) -> Option<Duration> {
     let parts: Option<Vec<u64>> = line.split_whitespace().map(|part| part.parse().ok()).collect();
     let [hours, minutes, seconds] = parts?[..] else { return None };
     let whole = [(hours, 3600), (minutes, 60), (seconds, 1)];
-    let sum =
-        whole.iter().try_fold(0_u64, |sum, (count, each)| sum.checked_add(count.checked_mul(*each)?))?;
+    let sum = whole
+        .iter()
+        .try_fold(0_u64, |sum, (count, each)| sum.checked_add(count.checked_mul(*each)?))?;
     Some(Duration::from_secs(sum))
 }
 

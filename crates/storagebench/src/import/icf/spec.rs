@@ -21,6 +21,22 @@ pub(super) struct Spec {
     refusal: Option<Refusal>,
 }
 
+/// The numbers of a kind of request.
+fn eight_numbers(place: &Place, text: &str) -> Taken<[u64; 8]> {
+    let expected = "expected eight whole numbers: size, % of size, % reads, % random, delay, \
+                    burst, align, reply";
+    let numbers: std::result::Result<Vec<u64>, _> =
+        text.split(',').map(|number| number.trim().parse::<u64>()).collect();
+    let Ok(numbers) = numbers else {
+        return refused(place, format_args!("'{text}' is not a list of whole numbers; {expected}"));
+    };
+    let count = numbers.len();
+    match <[u64; 8]>::try_from(numbers) {
+        Ok(numbers) => Ok(numbers),
+        Err(_) => refused(place, format_args!("'{text}' has {count} numbers; {expected}")),
+    }
+}
+
 impl Spec {
     pub(super) fn new(place: Place, name: &str) -> Spec {
         let name = name.to_owned();
@@ -35,16 +51,7 @@ impl Spec {
     }
 
     fn kind(&mut self, import: &mut Import, place: &Place, text: &str) -> Taken<()> {
-        let expected =
-            "expected eight whole numbers: size, % of size, % reads, % random, delay, burst, align, reply";
-        let numbers: std::result::Result<Vec<u64>, _> =
-            text.split(',').map(|number| number.trim().parse::<u64>()).collect();
-        let Ok(numbers) = numbers else {
-            return refused(place, format_args!("'{text}' is not a list of whole numbers; {expected}"));
-        };
-        let [size, share, reads, random, delay, burst, align, reply] = numbers[..] else {
-            return refused(place, format_args!("'{text}' has {} numbers; {expected}", numbers.len()));
-        };
+        let [size, share, reads, random, delay, burst, align, reply] = eight_numbers(place, text)?;
         for (percent, what) in [(share, "of size"), (reads, "reads"), (random, "random")] {
             if percent > 100 {
                 let sentence = "is more than 100 %; give a percentage from 0 to 100";
@@ -60,7 +67,9 @@ impl Spec {
         if !size.is_multiple_of(512) {
             return refused(
                 place,
-                format_args!("a size of {size} bytes is not whole sectors; give a multiple of 512 bytes"),
+                format_args!(
+                    "a size of {size} bytes is not whole sectors; give a multiple of 512 bytes"
+                ),
             );
         }
         if delay > LONGEST_DELAY_MS {
@@ -70,7 +79,10 @@ impl Spec {
             );
         }
         if reply != 0 {
-            import.note(place, format_args!("the reply of {reply} bytes is for networks and is left out"));
+            import.note(
+                place,
+                format_args!("the reply of {reply} bytes is for networks and is left out"),
+            );
         }
         self.sum += share;
         if share > 0 {
@@ -113,7 +125,11 @@ impl Spec {
             several => Load::of(
                 several
                     .iter()
-                    .map(|(area, share)| Component { area: *area, share: *share, ..component.clone() })
+                    .map(|(area, share)| Component {
+                        area: *area,
+                        share: *share,
+                        ..component.clone()
+                    })
                     .collect(),
             ),
         };

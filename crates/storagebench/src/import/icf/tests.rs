@@ -18,8 +18,10 @@ const ICF: &str = "Version 1.1.0 \n\
     'ACCESS SPECIFICATIONS =========================================================\n\
     'Access specification name,default assignment\n\tFile Server (Intel),NONE\n\
     'size,% of size,% reads,% random,delay,burst,align,reply\n\
-    \t512,10,80,100,0,1,0,0\n\t1024,5,80,100,0,1,0,0\n\t2048,5,80,100,0,1,0,0\n\t4096,60,80,100,0,1,0,0\n\
-    \t8192,2,80,100,0,1,0,0\n\t16384,4,80,100,0,1,0,0\n\t32768,4,80,100,0,1,0,0\n\t65536,10,80,100,0,1,0,0\n\
+    \t512,10,80,100,0,1,0,0\n\t1024,5,80,100,0,1,0,0\n\
+    \t2048,5,80,100,0,1,0,0\n\t4096,60,80,100,0,1,0,0\n\
+    \t8192,2,80,100,0,1,0,0\n\t16384,4,80,100,0,1,0,0\n\
+    \t32768,4,80,100,0,1,0,0\n\t65536,10,80,100,0,1,0,0\n\
     'Access specification name,default assignment\n\tlog, paced,ALL\n\
     'size,% of size,% reads,% random,delay,burst,align,reply\n\t65536,100,0,0,20,4,65536,0\n\
     'END access specifications\n\
@@ -31,12 +33,14 @@ const ICF: &str = "Version 1.1.0 \n\
     'Disk maximum size,starting sector\n\t2097152,0\n\
     'End default target settings for worker\n\
     'Assigned access specs\n\tFile Server (Intel)\n\tlog, paced\n'End assigned access specs\n\
-    'Target assignments\n'Target\n\tC: \"System\"\n'Target type\n\tDISK\n'End target\n'End target assignments\n\
+    'Target assignments\n'Target\n\tC: \"System\"\n'Target type\n\tDISK\n'End target\n\
+    'End target assignments\n\
     'End worker\n'End manager\n\
     'END manager list\nVersion 1.1.0 \n";
 
 fn import(text: &str) -> (Vec<Profile>, Vec<String>) {
-    let (group, notes) = import_icf("test.icf", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let (group, notes) =
+        import_icf("test.icf", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     (group.entries.into_iter().flat_map(|entry| entry.profiles).collect(), notes)
 }
 
@@ -49,15 +53,20 @@ fn access_specifications_become_profiles_and_the_rest_is_said() {
     assert_eq!((profiles[0].name(), group.name.as_str()), ("file-server-intel", "test"));
     assert_eq!(
         profiles[1].description(),
-        "sequential, write, 64 KiB, in 0..1G, 20ms pause after 4, 16 outstanding, for 630s after a ramp of 30s"
+        "sequential, write, 64 KiB, in 0..1G, 20ms pause after 4, 16 outstanding, for 630s after a \
+            ramp of 30s"
     );
     assert_eq!(
         notes,
         [
-            "lab/test.icf:2: of the section 'test setup' only run time, ramp-up time and queue depths are taken",
-            "lab/test.icf:11: 'NUMBER_OF_CPUS' is left out; use --workers and the number of processors when measuring",
-            "lab/test.icf:18: of the section 'results display' nothing is taken: it is no part of a load profile",
-            "lab/test.icf:39: of the section 'manager list' only outstanding I/Os, parts of disks and assignments of disk workers are taken",
+            "lab/test.icf:2: of the section 'test setup' only run time, ramp-up time and queue \
+                depths are taken",
+            "lab/test.icf:11: 'NUMBER_OF_CPUS' is left out; use --workers and the number of \
+                processors when measuring",
+            "lab/test.icf:18: of the section 'results display' nothing is taken: it is no part of \
+                a load profile",
+            "lab/test.icf:39: of the section 'manager list' only outstanding I/Os, parts of disks \
+                and assignments of disk workers are taken",
             "lab/test.icf:24: 'File Server (Intel)' becomes the load profile 'file-server-intel'",
             "lab/test.icf:35: 'log, paced' becomes the load profile 'log-paced'",
         ]
@@ -70,7 +79,10 @@ fn what_is_imported_is_a_catalogs_file() {
     let mut catalog = crate::Catalog::builtin().clone();
     catalog.read("test.toml", &group.to_toml()).unwrap();
     let profile = &catalog.select("file-server-intel").unwrap()[0];
-    assert_eq!((profile.read_percent(), profile.load().runtime), (80, Some(Duration::from_secs(630))));
+    assert_eq!(
+        (profile.read_percent(), profile.load().runtime),
+        (80, Some(Duration::from_secs(630)))
+    );
 }
 
 /// Real file variants: in a Windows code page, in UTF-16, with a byte order mark, with CRLF, and
@@ -112,7 +124,9 @@ fn outstanding_requests_are_those_of_a_target() {
     let (depth, notes) = log("'End manager", &second);
     assert_eq!(depth, "24");
     assert!(
-        notes.iter().any(|note| note.contains("2 workers run 'log, paced' on one target; use --workers 2")),
+        notes
+            .iter()
+            .any(|note| note.contains("2 workers run 'log, paced' on one target; use --workers 2")),
         "{notes:?}"
     );
     let elsewhere = second.replacen("C: \"System\"", "D: \"Data\"", 1);
@@ -134,7 +148,8 @@ fn outstanding_requests_are_those_of_a_target() {
 #[test]
 fn workers_with_parts_of_their_own_are_components() {
     let worker = ICF.split("'Worker\n").nth(1).unwrap().split("'End manager").next().unwrap();
-    let second = format!("'Worker\n{}'End manager", worker.replacen("2097152,0", "2097152,4194304", 1));
+    let second =
+        format!("'Worker\n{}'End manager", worker.replacen("2097152,0", "2097152,4194304", 1));
     let (profiles, _) = import(&ICF.replacen("'End manager", &second, 1));
     let areas: Vec<String> =
         profiles[1].load().components.iter().map(|component| component.area.to_string()).collect();
@@ -144,20 +159,32 @@ fn workers_with_parts_of_their_own_are_components() {
 #[test]
 fn what_cannot_be_taken_of_the_setup_is_said() {
     for (from, to, part) in [
-        ("0          10         30", "0 0 0", "test.icf:7: '0 0 0' runs until it is stopped; use --runtime"),
+        (
+            "0          10         30",
+            "0 0 0",
+            "test.icf:7: '0 0 0' runs until it is stopped; use --runtime",
+        ),
         (
             "0          10         30",
             "ten",
             "test.icf:7: 'ten' is no run time and is left out; expected hours",
         ),
-        ("\t30\n", "\tlong\n", "test.icf:9: 'long' is no ramp-up time and is left out; expected seconds"),
+        (
+            "\t30\n",
+            "\tlong\n",
+            "test.icf:9: 'long' is no ramp-up time and is left out; expected seconds",
+        ),
         ("1 32 2 EXPONENTIAL", "1 to 32", "test.icf:14: '1 to 32' are no queue depths"),
         (
             "NORMAL",
             "CYCLE_WORKERS",
             "test.icf:16: the test type 'CYCLE_WORKERS' cycles through workers or targets",
         ),
-        ("\t16,", "\tfew,", "'few,DISABLED,1' begins with no number of outstanding I/Os; 1 is taken"),
+        (
+            "\t16,",
+            "\tfew,",
+            "'few,DISABLED,1' begins with no number of outstanding I/Os; 1 is taken",
+        ),
         ("\t2097152,0", "\tall", "'all' is no part of a disk and is left out; expected"),
     ] {
         let (_, notes) = import(&ICF.replacen(from, to, 1));
@@ -177,9 +204,14 @@ fn a_wrong_specification_is_refused_alone() {
         (
             "\t512,10,80",
             "\t500,10,80",
-            "test.icf:26: the access specification 'File Server (Intel)' is not imported: a size of 500 bytes is not whole sectors; give",
+            "test.icf:26: the access specification 'File Server (Intel)' is not imported: a size \
+                of 500 bytes is not whole sectors; give",
         ),
-        ("\t512,10,80", "\t512,10,180", "180 % reads is more than 100 %; give a percentage from 0 to 100"),
+        (
+            "\t512,10,80",
+            "\t512,10,180",
+            "180 % reads is more than 100 %; give a percentage from 0 to 100",
+        ),
         (
             "\t512,10,80,100,0,1,0,0",
             "\t512,10,80,100,0,1",
@@ -203,10 +235,12 @@ fn a_wrong_specification_is_refused_alone() {
     let none = ICF.replacen("'ACCESS SPEC", "'OTHER SPEC", 1);
     let error = import_icf("test.icf", none.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("test.icf:1: there is no access specification in this file"), "{error}");
-    let idle = "'ACCESS SPECIFICATIONS ===\n'Access specification name,default assignment\n\tIdle,NONE\n'size\n\t0,100,0,0,0,1,0,0\n";
+    let idle = "'ACCESS SPECIFICATIONS ===\n'Access specification name,default \
+        assignment\n\tIdle,NONE\n'size\n\t0,100,0,0,0,1,0,0\n";
     let error = import_icf("test.icf", idle.as_bytes()).unwrap_err().to_string();
     assert!(
-        error.contains("test.icf:5: the access specification 'Idle' is not imported: its size is 0"),
+        error
+            .contains("test.icf:5: the access specification 'Idle' is not imported: its size is 0"),
         "{error}"
     );
 }

@@ -13,13 +13,22 @@ use std::sync::OnceLock;
 
 /// The built-in files, in the order of lists.
 const BUILTIN: [(&str, &str); 6] = [
-    ("catalog/workloads/standard.toml", include_str!("../../../../../catalog/workloads/standard.toml")),
+    (
+        "catalog/workloads/standard.toml",
+        include_str!("../../../../../catalog/workloads/standard.toml"),
+    ),
     (
         "catalog/workloads/applications.toml",
         include_str!("../../../../../catalog/workloads/applications.toml"),
     ),
-    ("catalog/workloads/enterprise.toml", include_str!("../../../../../catalog/workloads/enterprise.toml")),
-    ("catalog/workloads/iometer.toml", include_str!("../../../../../catalog/workloads/iometer.toml")),
+    (
+        "catalog/workloads/enterprise.toml",
+        include_str!("../../../../../catalog/workloads/enterprise.toml"),
+    ),
+    (
+        "catalog/workloads/iometer.toml",
+        include_str!("../../../../../catalog/workloads/iometer.toml"),
+    ),
     ("catalog/workloads/sweeps.toml", include_str!("../../../../../catalog/workloads/sweeps.toml")),
     ("catalog/workloads/basic.toml", include_str!("../../../../../catalog/workloads/basic.toml")),
 ];
@@ -69,7 +78,8 @@ pub struct Group {
 ///     hot = "80%:16G"
 /// "#)?;
 /// let profiles = catalog.select("mail-store")?;
-/// assert_eq!(profiles[0].description(), "90% random, 55% read, 4 KiB to 32 KiB, 80% of it to 16 GiB");
+/// let description = "90% random, 55% read, 4 KiB to 32 KiB, 80% of it to 16 GiB";
+/// assert_eq!(profiles[0].description(), description);
 /// assert_eq!(catalog.select("standard")?.len(), 5);
 /// # storagebench::Result::Ok(())
 /// ```
@@ -85,7 +95,9 @@ impl Catalog {
         CATALOG.get_or_init(|| {
             let mut catalog = Catalog::default();
             for (file, text) in BUILTIN {
-                catalog.read(file, text).expect("a test reads the files that are part of the program");
+                catalog
+                    .read(file, text)
+                    .expect("a test reads the files that are part of the program");
             }
             catalog
         })
@@ -124,7 +136,11 @@ impl Catalog {
     fn knows(&self, name: &str) -> bool {
         self.groups.iter().any(|group| {
             group.name.eq_ignore_ascii_case(name)
-                || group.entries.iter().flat_map(Entry::names).any(|known| known.eq_ignore_ascii_case(name))
+                || group
+                    .entries
+                    .iter()
+                    .flat_map(Entry::names)
+                    .any(|known| known.eq_ignore_ascii_case(name))
         })
     }
 
@@ -145,10 +161,16 @@ impl Catalog {
         }
         let entries = || self.groups.iter().flat_map(|group| &group.entries);
         let is = |known: &str| known.eq_ignore_ascii_case(name);
-        if let Some(entry) = entries().find(|entry| is(&entry.name) || entry.aliases.iter().any(|a| is(a))) {
+        if let Some(entry) =
+            entries().find(|entry| is(&entry.name) || entry.aliases.iter().any(|a| is(a)))
+        {
             return entry.profiles.clone();
         }
-        entries().flat_map(|entry| &entry.profiles).filter(|profile| is(profile.name())).cloned().collect()
+        entries()
+            .flat_map(|entry| &entry.profiles)
+            .filter(|profile| is(profile.name()))
+            .cloned()
+            .collect()
     }
 
     /// The profiles that `text` selects: a profile, a family, a group, or an inline form
@@ -178,7 +200,8 @@ impl Catalog {
             self.group("standard").iter().map(|profile| profile.name().to_owned()).collect();
         let part = if text == first { String::new() } else { format!("in '{text}', ") };
         wrong(format!(
-            "{part}'{first}' is not a load profile; choose one of {} or another that 'softroc bench profiles' lists, or describe one, such as random,67%read,8K",
+            "{part}'{first}' is not a load profile; choose one of {} or another that 'softroc \
+                bench profiles' lists, or describe one, such as random,67%read,8K",
             names.join(", ")
         ))
     }
@@ -203,7 +226,10 @@ impl Entry {
 fn taken(origin: &str, name: &str) -> Error {
     Error::new(
         ErrorKind::BadProfile,
-        format!("{origin}: the name '{name}' is taken by another load profile or group; choose another name"),
+        format!(
+            "{origin}: the name '{name}' is taken by another load profile or group; choose another \
+                name"
+        ),
     )
 }
 

@@ -63,15 +63,21 @@ impl<'a> Section<'a> {
     }
 
     fn missing(&self, key: &str, such_as: &str) -> Error {
-        self.file
-            .error(self.span.clone(), format_args!("the key '{key}' is missing; add one such as {such_as}"))
+        self.file.error(
+            self.span.clone(),
+            format_args!("the key '{key}' is missing; add one such as {such_as}"),
+        )
     }
 
     fn text(&self, key: &'static str) -> Result<Option<String>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.get_ref().as_str() {
             Some(text) => Ok(Some(text.to_owned())),
-            None => Err(self.error(value, key, format_args!("{} is not a text in quotes", written(value)))),
+            None => Err(self.error(
+                value,
+                key,
+                format_args!("{} is not a text in quotes", written(value)),
+            )),
         }
     }
 
@@ -83,8 +89,13 @@ impl<'a> Section<'a> {
     fn percent(&self, key: &'static str) -> Result<Option<f64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let percent = scalar(value).and_then(|text| crate::load::profile::parse_percent(&text));
-        let wrong =
-            || self.error(value, key, format_args!("{} is not a percentage from 0 to 100", written(value)));
+        let wrong = || {
+            self.error(
+                value,
+                key,
+                format_args!("{} is not a percentage from 0 to 100", written(value)),
+            )
+        };
         percent.map(Some).ok_or_else(wrong)
     }
 
@@ -96,7 +107,11 @@ impl<'a> Section<'a> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.get_ref().as_array() {
             Some(array) => Ok(Some(array.iter().collect())),
-            None => Err(self.error(value, key, format_args!("{} is not a list in brackets", written(value)))),
+            None => Err(self.error(
+                value,
+                key,
+                format_args!("{} is not a list in brackets", written(value)),
+            )),
         }
     }
 
@@ -104,9 +119,11 @@ impl<'a> Section<'a> {
         let array = self.array(key)?.unwrap_or_default();
         let section = |value: Value<'a>| match value.get_ref().as_table() {
             Some(table) => Ok(Section::new(self.file, table, value.span())),
-            None => {
-                Err(self.error(value, key, format_args!("{} is not a table; write {header}", written(value))))
-            }
+            None => Err(self.error(
+                value,
+                key,
+                format_args!("{} is not a table; write {header}", written(value)),
+            )),
         };
         array.into_iter().map(section).collect()
     }
@@ -144,7 +161,8 @@ fn scalar(value: Value<'_>) -> Option<String> {
 }
 
 fn written(value: Value<'_>) -> String {
-    scalar(value).map_or_else(|| format!("this {}", value.get_ref().type_str()), |text| format!("'{text}'"))
+    scalar(value)
+        .map_or_else(|| format!("this {}", value.get_ref().type_str()), |text| format!("'{text}'"))
 }
 
 /// Reads a file.
@@ -181,7 +199,8 @@ fn entry(mut section: Section<'_>, source: Option<&str>) -> Result<Entry> {
     let mut aliases = Vec::new();
     for value in section.array("aliases")?.unwrap_or_default() {
         aliases.push(
-            scalar(value).ok_or_else(|| section.error(value, "aliases", "an alias is a text in quotes"))?,
+            scalar(value)
+                .ok_or_else(|| section.error(value, "aliases", "an alias is a text in quotes"))?,
         );
     }
     let mut profiles = Vec::new();
@@ -189,8 +208,9 @@ fn entry(mut section: Section<'_>, source: Option<&str>) -> Result<Entry> {
         None => profiles.push(profile(&section, &name)?.described(&prose, &source)),
         Some((key, values)) => {
             for value in values {
-                let text = scalar(value)
-                    .ok_or_else(|| section.error(value, "sweep", "a swept value is a text or a number"))?;
+                let text = scalar(value).ok_or_else(|| {
+                    section.error(value, "sweep", "a swept value is a text or a number")
+                })?;
                 section.swept = Some((key, value));
                 let member = format!("{name}-{}", text.split('x').next().unwrap_or(&text));
                 profiles.push(profile(&section, &member)?.described(&prose, &source));
@@ -212,7 +232,8 @@ fn name(section: &Section<'_>) -> Result<String> {
     Err(section.file.error(
         value,
         format_args!(
-            "the key 'name': '{name}' is not a name; use small letters, digits and '-', such as mail-store"
+            "the key 'name': '{name}' is not a name; use small letters, digits and '-', such as \
+                mail-store"
         ),
     ))
 }
@@ -230,7 +251,8 @@ fn sweep<'a>(section: &Section<'a>) -> Result<Option<(&'a str, Vec<Value<'a>>)>>
     let table = value.get_ref().as_table().ok_or_else(wrong)?;
     let mut pairs = table.iter();
     let (Some((key, values)), None) = (pairs.next(), pairs.next()) else { return Err(wrong()) };
-    let values = values.get_ref().as_array().filter(|values| !values.is_empty()).ok_or_else(wrong)?;
+    let values =
+        values.get_ref().as_array().filter(|values| !values.is_empty()).ok_or_else(wrong)?;
     let swept: &str = key.get_ref();
     let known = REQUEST_KEYS.contains(&swept) || options().iter().any(|option| option.key == swept);
     if !known || ["blocks", "requests"].contains(&swept) {
@@ -257,7 +279,8 @@ fn profile(section: &Section<'_>, name: &str) -> Result<Profile> {
             "streams" => load.components[0].streams.count.max(1).to_string(),
             _ => text,
         };
-        let ladder: Ladder = text.parse().map_err(|error| section.error(value, "outstanding", error))?;
+        let ladder: Ladder =
+            text.parse().map_err(|error| section.error(value, "outstanding", error))?;
         load.outstanding = Some(ladder);
     }
     load.runtime = time(section, "runtime")?;
@@ -271,14 +294,17 @@ fn profile(section: &Section<'_>, name: &str) -> Result<Profile> {
 fn time(section: &Section<'_>, key: &'static str) -> Result<Option<Duration>> {
     let Some(value) = section.get(key) else { return Ok(None) };
     let time = scalar(value).and_then(|text| crate::load::profile::parse_time(&text));
-    let wrong = || section.error(value, key, format_args!("{} is not a time such as 60s", written(value)));
+    let wrong =
+        || section.error(value, key, format_args!("{} is not a time such as 60s", written(value)));
     time.map(Some).ok_or_else(wrong)
 }
 
 fn components(section: &Section<'_>, parts: &[Section<'_>]) -> Result<Vec<Component>> {
     if let Some(key) = REQUEST_KEYS.iter().find(|key| section.get(key).is_some()) {
         let sentence = "is not allowed next to components; move it into one of them";
-        return Err(section.file.error(section.span.clone(), format_args!("the key '{key}' {sentence}")));
+        return Err(section
+            .file
+            .error(section.span.clone(), format_args!("the key '{key}' {sentence}")));
     }
     let mut components = Vec::new();
     for part in parts {
@@ -377,8 +403,9 @@ fn request(line: &Section<'_>, random: Option<f64>, read: Option<f64>) -> Result
         Some(value) => line.block(value, "block", &block)?,
         None => return Err(line.missing("block", "block = \"4K\"")),
     };
-    let random =
-        random_percent(line)?.or(random).ok_or_else(|| line.missing("access", "access = \"random\""))?;
+    let random = random_percent(line)?
+        .or(random)
+        .ok_or_else(|| line.missing("access", "access = \"random\""))?;
     let read = line.percent("read")?.or(read).ok_or_else(|| line.missing("read", "read = 67"))?;
     let align = match line.get("align") {
         None => Align::Block,
@@ -406,7 +433,10 @@ fn random_percent(section: &Section<'_>) -> Result<Option<f64>> {
         section.error(
             value,
             "access",
-            format_args!("{} is not a way to access; expected random or sequential", written(value)),
+            format_args!(
+                "{} is not a way to access; expected random or sequential",
+                written(value)
+            ),
         )
     })
 }
@@ -414,7 +444,8 @@ fn random_percent(section: &Section<'_>) -> Result<Option<f64>> {
 /// `{ "4K" = 60, "64K" = 40 }`, shortest first.
 fn block_shares(section: &Section<'_>, value: Value<'_>) -> Result<Vec<(ByteCount, f64)>> {
     let sentence = "expected sizes and the share of each, such as { \"4K\" = 60, \"64K\" = 40 }";
-    let table = value.get_ref().as_table().ok_or_else(|| section.error(value, "blocks", sentence))?;
+    let table =
+        value.get_ref().as_table().ok_or_else(|| section.error(value, "blocks", sentence))?;
     let mut blocks = Vec::new();
     for (size, share) in table {
         let block = section.block(share, "blocks", size.get_ref())?;

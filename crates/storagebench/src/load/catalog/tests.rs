@@ -18,7 +18,9 @@ fn the_built_in_files_are_read_and_every_name_names_one_thing() {
     for group in catalog.groups() {
         assert!(!group.prose.is_empty() && !catalog.select(&group.name).unwrap().is_empty());
         for entry in &group.entries {
-            assert!(!entry.prose.is_empty() && !entry.prose.contains('\n') && !entry.source.is_empty());
+            assert!(
+                !entry.prose.is_empty() && !entry.prose.contains('\n') && !entry.source.is_empty()
+            );
             for name in entry.names() {
                 assert!(!seen.contains(&name), "{name} twice");
                 seen.push(name);
@@ -98,23 +100,34 @@ fn a_users_file_is_read_with_everything_a_workload_can_be() {
     assert_eq!(load.components[0].kinds.len(), 2);
     assert_eq!(load.components[1].streams.count, 2);
     assert_eq!((profile.prose(), profile.source()), ("data and log", "measured"));
-    assert_eq!(profile.description(), "72% random, 70% read, 4 KiB to 64 KiB, 2 components, 100/s (poisson)");
+    assert_eq!(
+        profile.description(),
+        "72% random, 70% read, 4 KiB to 64 KiB, 2 components, 100/s (poisson)"
+    );
 }
 
 #[test]
 fn what_is_written_is_read_back_as_the_same() {
     let mut catalog = read(MINE).unwrap();
-    catalog.groups.iter_mut().for_each(|group| group.entries.retain(|entry| entry.profiles.len() == 1));
+    catalog
+        .groups
+        .iter_mut()
+        .for_each(|group| group.entries.retain(|entry| entry.profiles.len() == 1));
     for group in catalog.groups.iter().filter(|group| !group.entries.is_empty()) {
         let text = group.to_toml();
-        let again = read::group("again.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let again =
+            read::group("again.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         for (entry, before) in again.entries.iter().zip(&group.entries) {
             let (after, before) = (&entry.profiles[0], &before.profiles[0]);
             assert_eq!(after.description(), before.description(), "{text}");
             assert_eq!((after.name(), after.prose()), (before.name(), before.prose()));
             let kinds = |profile: &Profile| -> Vec<String> {
                 let alone = |kind: &RequestKind| RequestKind { share: 1.0, ..*kind };
-                profile.kinds().iter().map(|(share, kind)| format!("{share:.9} {:?}", alone(kind))).collect()
+                profile
+                    .kinds()
+                    .iter()
+                    .map(|(share, kind)| format!("{share:.9} {:?}", alone(kind)))
+                    .collect()
             };
             assert_eq!(kinds(after), kinds(before));
             assert_eq!(after.load().pace, before.load().pace);
@@ -131,7 +144,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "access = \"random\"\nread = 167\nblock = \"8K\"",
         "mine.toml:8: the key 'read': '167' is not a percentage from 0 to 100",
     ),
-    ("access = \"random\"\nread = 67\nblock = \"8X\"", "mine.toml:9: the key 'block': '8X' is not a size"),
+    (
+        "access = \"random\"\nread = 67\nblock = \"8X\"",
+        "mine.toml:9: the key 'block': '8X' is not a size",
+    ),
     (
         "access = \"zigzag\"\nread = 67\nblock = \"8K\"",
         "mine.toml:7: the key 'access': 'zigzag' is not a way to access",
@@ -165,13 +181,17 @@ const MISTAKES: &[(&str, &str)] = &[
         "access = \"random\"\nread = 67\nblock = \"1000\"",
         "mine.toml:4: in the workload 'w', a block of 1000 B",
     ),
-    ("access = \"random\"\nread = 67\nblock = \"8K\nx", "mine.toml:10: this is not TOML: key with no value"),
+    (
+        "access = \"random\"\nread = 67\nblock = \"8K\nx",
+        "mine.toml:10: this is not TOML: key with no value",
+    ),
     (
         "random = 5\naccess = \"random\"\nread = 67\nblock = \"8K\"",
         "mine.toml:8: the key 'access': conflicts with 'random'",
     ),
     (
-        "read = 67\n[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \"4K\"",
+        "read = 67\n[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \
+            \"4K\"",
         "the key 'read' is not allowed next to components",
     ),
     (
@@ -179,7 +199,8 @@ const MISTAKES: &[(&str, &str)] = &[
         "the components' shares add up to 90% instead of 100%",
     ),
     (
-        "[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \"4K\"\nrate = 5",
+        "[[workload.component]]\nshare = 100\naccess = \"random\"\nread = 1\nblock = \"4K\"\nrate \
+            = 5",
         "mine.toml:12: the key 'rate': belongs to the workload",
     ),
 ];
@@ -188,7 +209,8 @@ const MISTAKES: &[(&str, &str)] = &[
 fn a_mistake_is_named_with_file_line_and_key() {
     let workload = |lines: &str| {
         format!(
-            "group = \"g\"\nprose = \"p\"\nsource = \"s\"\n[[workload]]\nname = \"w\"\nprose = \"x\"\n{lines}\n"
+            "group = \"g\"\nprose = \"p\"\nsource = \"s\"\n[[workload]]\nname = \"w\"\nprose = \
+                \"x\"\n{lines}\n"
         )
     };
     for (lines, part) in MISTAKES {
@@ -214,7 +236,8 @@ fn a_file_that_lacks_what_it_must_have_is_refused() {
 fn a_name_that_is_taken_is_refused() {
     let named = |name: &str, group: &str| {
         let text = format!(
-            "group = \"{group}\"\nprose = \"p\"\nsource = \"s\"\n[[workload]]\nname = \"{name}\"\nprose = \"x\"\naccess = \"random\"\nread = 5\nblock = \"4K\""
+            "group = \"{group}\"\nprose = \"p\"\nsource = \"s\"\n[[workload]]\nname = \
+                \"{name}\"\nprose = \"x\"\naccess = \"random\"\nread = 5\nblock = \"4K\""
         );
         read(&text).map(drop).unwrap_err().to_string()
     };
@@ -228,15 +251,22 @@ fn a_name_that_is_taken_is_refused() {
         ("random", "g"),
     ] {
         let error = named(name, group);
-        assert!(error.contains("is taken by another load profile or group; choose another name"), "{error}");
+        assert!(
+            error.contains("is taken by another load profile or group; choose another name"),
+            "{error}"
+        );
     }
-    assert!(named("Upper Case", "g").contains("mine.toml:5: the key 'name': 'Upper Case' is not a name"));
+    assert!(
+        named("Upper Case", "g")
+            .contains("mine.toml:5: the key 'name': 'Upper Case' is not a name")
+    );
 }
 
 #[test]
 fn the_manual_shows_what_is_read_and_explains_every_option() {
     let manual = include_str!("../../../../../docs/plan/profiles.md");
-    let example = manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example =
+        manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let catalog = read(example).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(catalog.select("mine").unwrap().len(), 5);
     for [key, ..] in profile_options() {

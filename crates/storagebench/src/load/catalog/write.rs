@@ -56,7 +56,9 @@ fn workload(text: &mut String, profile: &Profile) -> fmt::Result {
     writeln!(text, "\n[[workload]]\nname = {name}\nprose = {}", quoted(profile.prose()))?;
     writeln!(text, "source = {}", quoted(profile.source()))?;
     match load.pace {
-        Pace::Open { rate, arrivals } => writeln!(text, "rate = {rate}\narrivals = \"{arrivals}\"")?,
+        Pace::Open { rate, arrivals } => {
+            writeln!(text, "rate = {rate}\narrivals = \"{arrivals}\"")?
+        }
         Pace::Closed { think, burst } if !think.is_zero() => {
             writeln!(text, "think = \"{}:{burst}\"", time_text(think))?;
         }
@@ -104,13 +106,17 @@ fn component(text: &mut String, component: &Component) -> fmt::Result {
             }
         }
         Skew::Zones(zones) => {
-            let zones = zones.iter().map(|zone| format!("{}/{}", zone.access_percent, zone.span_percent));
+            let zones =
+                zones.iter().map(|zone| format!("{}/{}", zone.access_percent, zone.span_percent));
             writeln!(text, "zones = \"{}\"", zones.collect::<Vec<_>>().join(":"))?;
         }
     }
     if component.streams.count > 0 {
-        let apart =
-            component.streams.apart.map(|apart| format!("x{}", short_size(apart))).unwrap_or_default();
+        let apart = component
+            .streams
+            .apart
+            .map(|apart| format!("x{}", short_size(apart)))
+            .unwrap_or_default();
         writeln!(text, "streams = \"{}{apart}\"", component.streams.count)?;
     }
     match &component.kinds[..] {

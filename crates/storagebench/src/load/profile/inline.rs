@@ -1,8 +1,8 @@
 //! Inline profiles: `random,67%read,8K`, or a name, with options after either.
 
 use super::{
-    Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams, Zone,
-    parse_percent, parse_time, wrong,
+    Access, Align, Arrivals, Component, Extent, Load, Pace, Profile, RequestKind, Skew, Streams,
+    Zone, parse_percent, parse_time, wrong,
 };
 use crate::error::Result;
 use crate::load::area::short_size;
@@ -67,7 +67,8 @@ const OPTIONS: [InlineOption; 13] = [
         set: |load, value| {
             let (share, size) = value.split_once(':')?;
             let access_percent = parse_percent(share)?;
-            let skew = Skew::HotSpot { access_percent, size: Extent::parse(size)?, moves_every: None };
+            let skew =
+                Skew::HotSpot { access_percent, size: Extent::parse(size)?, moves_every: None };
             each_component(load, |component| component.skew = skew.clone())
         },
     },
@@ -127,7 +128,8 @@ const OPTIONS: [InlineOption; 13] = [
         value: "poisson or fixed",
         prose: "arrivals of an open loop: random or at equal intervals",
         set: |load, value| {
-            let (Pace::Open { rate, .. }, Some(arrivals)) = (load.pace, parse_arrivals(value)) else {
+            let (Pace::Open { rate, .. }, Some(arrivals)) = (load.pace, parse_arrivals(value))
+            else {
                 return None;
             };
             load.pace = Pace::Open { rate, arrivals };
@@ -193,20 +195,27 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
     let mut before: Vec<&'static str> = Vec::new();
     for text in given {
         let known = text.split_once('=').and_then(|(key, value)| {
-            OPTIONS.iter().find(|option| option.key == key.trim()).map(|option| (option, value.trim()))
+            OPTIONS
+                .iter()
+                .find(|option| option.key == key.trim())
+                .map(|option| (option, value.trim()))
         });
         let Some((option, value)) = known else {
             let keys: Vec<&str> = OPTIONS.iter().map(|option| option.key).collect();
             return Err(wrong(format!(
-                "in the load profile '{whole}', '{text}' is not an option; expected KEY=VALUE with one of {}",
+                "in the load profile '{whole}', '{text}' is not an option; expected KEY=VALUE with \
+                    one of {}",
                 keys.join(", ")
             )));
         };
         if let Some(other) = before.iter().find(|other| exclude(other, option.key)) {
             return Err(wrong(match *other == option.key {
-                true => format!("in the load profile '{whole}', {other}= is given twice; give it once"),
+                true => {
+                    format!("in the load profile '{whole}', {other}= is given twice; give it once")
+                }
                 false => format!(
-                    "in the load profile '{whole}', {other}= and {}= exclude one another; give one of them",
+                    "in the load profile '{whole}', {other}= and {}= exclude one another; give one \
+                        of them",
                     option.key
                 ),
             }));
@@ -225,7 +234,8 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
                 _ => "",
             };
             wrong(format!(
-                "in the load profile '{whole}', '{text}' is not understood; expected {}= with {}{after}",
+                "in the load profile '{whole}', '{text}' is not understood; expected {}= with \
+                    {}{after}",
                 option.key, option.value
             ))
         })?;
@@ -235,13 +245,16 @@ fn parse_options(load: &mut Load, whole: &str, given: &[&str]) -> Result<()> {
 
 /// Whether both options exclude each other.
 fn exclude(one: &str, other: &str) -> bool {
-    const SAME_THING: [&[&str]; 2] = [&["zipf", "pareto", "normal", "hot", "zones"], &["rate", "think"]];
+    const SAME_THING: [&[&str]; 2] =
+        [&["zipf", "pareto", "normal", "hot", "zones"], &["rate", "think"]];
     one == other || SAME_THING.iter().any(|keys| keys.contains(&one) && keys.contains(&other))
 }
 
 /// The reason why an option has no effect on this load.
 fn in_vain(key: &str, load: &Load) -> Option<&'static str> {
-    let all = |test: fn(&RequestKind) -> bool| load.components.iter().flat_map(|one| &one.kinds).all(test);
+    let all = |test: fn(&RequestKind) -> bool| {
+        load.components.iter().flat_map(|one| &one.kinds).all(test)
+    };
     match key {
         "zipf" | "pareto" | "normal" | "hot" | "zones" => {
             all(|kind| kind.random_percent <= 0.0).then_some("no request is random")
@@ -274,7 +287,8 @@ pub(crate) fn parse_access(text: &str) -> Option<f64> {
 fn parse_share(whole: &str, text: &str) -> Result<f64> {
     let wrong = || {
         wrong(format!(
-            "in the load profile '{whole}', '{text}' is not a share of reads; expected a percentage from 0 to 100, such as 67%read"
+            "in the load profile '{whole}', '{text}' is not a share of reads; expected a \
+                percentage from 0 to 100, such as 67%read"
         ))
     };
     let (number, reads) = match (text.strip_suffix("read"), text.strip_suffix("write")) {
@@ -300,10 +314,9 @@ fn parse_blocks(whole: &str, text: &str) -> Result<Vec<(ByteCount, f64)>> {
                  percentages that add up to 100, such as 4K/60:64K/40"
             ))
         })?;
-        let block = block
-            .trim()
-            .parse::<ByteCount>()
-            .map_err(|error| wrong(format!("in the load profile '{whole}', the block size {error}")))?;
+        let block = block.trim().parse::<ByteCount>().map_err(|error| {
+            wrong(format!("in the load profile '{whole}', the block size {error}"))
+        })?;
         Ok((block, share))
     };
     let blocks = text.split(':').map(parse).collect::<Result<Vec<_>>>()?;
@@ -321,7 +334,8 @@ fn parse_blocks(whole: &str, text: &str) -> Result<Vec<(ByteCount, f64)>> {
 pub(crate) fn parse(whole: &str, random_percent: f64, parts: &[&str]) -> Result<Profile> {
     let [_, share, block, given @ ..] = parts else {
         return Err(wrong(format!(
-            "the load profile '{whole}' has {} parts; expected at least three, ACCESS,SHARE,BLOCK, such as random,67%read,8K",
+            "the load profile '{whole}' has {} parts; expected at least three, ACCESS,SHARE,BLOCK, \
+                such as random,67%read,8K",
             parts.len()
         )));
     };
@@ -338,7 +352,9 @@ pub(crate) fn parse(whole: &str, random_percent: f64, parts: &[&str]) -> Result<
     parse_options(&mut load, whole, given)?;
     let blocks: Vec<String> = match &blocks[..] {
         [(block, _)] => vec![short_size(*block)],
-        several => several.iter().map(|(block, share)| format!("{}/{share}", short_size(*block))).collect(),
+        several => {
+            several.iter().map(|(block, share)| format!("{}/{share}", short_size(*block))).collect()
+        }
     };
     let access = match random_percent {
         100.0 => Access::Random.to_string(),

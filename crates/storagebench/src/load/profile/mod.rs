@@ -13,7 +13,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use units::ByteCount;
 
-pub(crate) use inline::{options, parse as parse_inline, parse_access as parse_access_text, set_option};
+pub(crate) use inline::{
+    options, parse as parse_inline, parse_access as parse_access_text, set_option,
+};
 pub(crate) use text::{parse_percent, parse_time, time_text};
 
 /// The order of requests.
@@ -157,7 +159,13 @@ pub struct Component {
 impl Component {
     /// Requests of these kinds, uniform over the whole area.
     pub fn of(kinds: Vec<RequestKind>) -> Component {
-        Component { share: 1.0, area: Area::ALL, skew: Skew::Uniform, streams: Streams::default(), kinds }
+        Component {
+            share: 1.0,
+            area: Area::ALL,
+            skew: Skew::Uniform,
+            streams: Streams::default(),
+            kinds,
+        }
     }
 }
 
@@ -256,7 +264,8 @@ impl Load {
 /// let inline: Profile = "random,67%read,8K".parse().unwrap();
 /// assert_eq!(database.load(), inline.load());
 /// let paced: Profile = "database,rate=5000/s,hot=90%:4G".parse().unwrap();
-/// assert_eq!(paced.description(), "random, 67% read, 8 KiB, 90% of it to 4 GiB, 5000/s (poisson)");
+/// let description = "random, 67% read, 8 KiB, 90% of it to 4 GiB, 5000/s (poisson)";
+/// assert_eq!(paced.description(), description);
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
@@ -438,7 +447,8 @@ impl FromStr for Profile {
         match (profiles.pop(), profiles.len()) {
             (Some(profile), 0) => Ok(profile),
             (_, others) => Err(wrong(format!(
-                "'{text}' names {} load profiles where one is expected; choose one of them ('softroc bench profiles' lists them)",
+                "'{text}' names {} load profiles where one is expected; choose one of them \
+                    ('softroc bench profiles' lists them)",
                 others + 1
             ))),
         }
@@ -468,7 +478,8 @@ fn check(load: &Load) -> std::result::Result<(), String> {
         || load.ramp.is_some_and(|time| time > LONGEST)
     {
         return Err(
-            "a run time of 0 s or a time above 30 days cannot be measured; give one such as 60s".to_owned()
+            "a run time of 0 s or a time above 30 days cannot be measured; give one such as 60s"
+                .to_owned(),
         );
     }
     if load.components.is_empty() {
@@ -476,7 +487,8 @@ fn check(load: &Load) -> std::result::Result<(), String> {
     }
     if shares(load.components.iter().map(|component| component.share)).is_none() {
         return Err(
-            "the shares of the components must be numbers of which one at least is above 0".to_owned()
+            "the shares of the components must be numbers of which one at least is above 0"
+                .to_owned(),
         );
     }
     load.components.iter().try_for_each(check_component)
@@ -490,17 +502,23 @@ fn shares(shares: impl Iterator<Item = f64> + Clone) -> Option<f64> {
 
 fn check_component(component: &Component) -> std::result::Result<(), String> {
     if shares(component.kinds.iter().map(|kind| kind.share)).is_none() {
-        return Err("the shares of the blocks must be numbers of which one at least is above 0".to_owned());
+        return Err(
+            "the shares of the blocks must be numbers of which one at least is above 0".to_owned()
+        );
     }
     for kind in &component.kinds {
-        for (percent, what) in [(kind.read_percent, "reads"), (kind.random_percent, "random requests")] {
+        for (percent, what) in
+            [(kind.read_percent, "reads"), (kind.random_percent, "random requests")]
+        {
             if !(0.0..=100.0).contains(&percent) {
                 return Err(format!("a share of {percent}% {what} is not between 0% and 100%"));
             }
         }
-        if kind.block.is_zero() || !kind.block.is_aligned(ByteCount(512)) || kind.block > MAX_BLOCK {
+        if kind.block.is_zero() || !kind.block.is_aligned(ByteCount(512)) || kind.block > MAX_BLOCK
+        {
             return Err(format!(
-                "a block of {} cannot be requested; give a multiple of 512 bytes up to {MAX_BLOCK}, such as 8K",
+                "a block of {} cannot be requested; give a multiple of 512 bytes up to \
+                    {MAX_BLOCK}, such as 8K",
                 kind.block
             ));
         }
@@ -513,7 +531,10 @@ fn check_component(component: &Component) -> std::result::Result<(), String> {
         }
     }
     if component.streams.count > MAX_STREAMS {
-        return Err(format!("{} streams are too many; give at most {MAX_STREAMS}", component.streams.count));
+        return Err(format!(
+            "{} streams are too many; give at most {MAX_STREAMS}",
+            component.streams.count
+        ));
     }
     if component.streams.apart.is_some_and(ByteCount::is_zero) {
         return Err("streams that are 0 bytes apart are one; give a distance such as 2G".to_owned());
@@ -534,9 +555,9 @@ fn check_skew(skew: &Skew) -> std::result::Result<(), String> {
             Err(format!("a Pareto share of {share} is not between 0.0001 and 0.9999, such as 0.2"))
         }
         Skew::Normal { deviation_percent } if percent(deviation_percent) => Ok(()),
-        Skew::Normal { deviation_percent } => {
-            Err(format!("a normal deviation of {deviation_percent}% is not between 0% and 100%, such as 10%"))
-        }
+        Skew::Normal { deviation_percent } => Err(format!(
+            "a normal deviation of {deviation_percent}% is not between 0% and 100%, such as 10%"
+        )),
         Skew::HotSpot { access_percent, .. } if !percent(access_percent) => {
             Err(format!("{access_percent}% of the requests is not between 0% and 100%"))
         }

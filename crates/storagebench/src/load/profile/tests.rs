@@ -26,7 +26,13 @@ fn the_standard_profiles_are_the_white_papers() {
 fn inline_profiles_say_what_they_are() {
     for (text, access, reads, block, name) in [
         ("random,67%read,8K", Access::Random, 67, 8 << 10, "random,67%read,8K"),
-        ("Sequential, 100% read, 64k", Access::Sequential, 100, 64 << 10, "sequential,100%read,64K"),
+        (
+            "Sequential, 100% read, 64k",
+            Access::Sequential,
+            100,
+            64 << 10,
+            "sequential,100%read,64K",
+        ),
         ("seq,write,1M", Access::Sequential, 0, 1 << 20, "sequential,0%read,1M"),
         ("rand,30%write,1536", Access::Random, 70, 1536, "random,70%read,1536"),
         ("random,read,512", Access::Random, 100, 512, "random,100%read,512"),
@@ -84,7 +90,11 @@ fn an_open_loop_is_one_point_and_an_own_ladder_is_kept() {
 #[test]
 fn shares_are_averages_over_everything() {
     let profile = parse("iometer-file-server");
-    assert!((profile.mean_block_bytes() / 1024.0 - 11.1).abs() < 0.05, "{}", profile.mean_block_bytes());
+    assert!(
+        (profile.mean_block_bytes() / 1024.0 - 11.1).abs() < 0.05,
+        "{}",
+        profile.mean_block_bytes()
+    );
     assert_eq!((profile.blocks().len(), profile.block()), (8, None));
     assert!((profile.blocks()[3].share - 0.6).abs() < 1e-12);
     assert_eq!(profile.largest_block(), ByteCount(65_536));
@@ -98,7 +108,10 @@ fn a_wrong_profile_gets_a_sentence_that_names_the_part() {
     for (text, part) in [
         ("databse", "'databse' is not a load profile; choose one of file-copy, file-server"),
         ("random,67%read", "has 2 parts"),
-        ("random,67%read,8K,9K", "'9k' is not an option; expected KEY=VALUE with one of align, zipf"),
+        (
+            "random,67%read,8K,9K",
+            "'9k' is not an option; expected KEY=VALUE with one of align, zipf",
+        ),
         ("random,67%read,8K,speed=9", "'speed=9' is not an option"),
         ("zigzag,67%read,8K", "in 'zigzag,67%read,8K', 'zigzag' is not a load profile"),
         ("random,67%reed,8K", "'67%reed' is not a share of reads"),

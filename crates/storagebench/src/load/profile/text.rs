@@ -9,7 +9,8 @@ use units::ByteCount;
 impl Profile {
     /// The load in a line: `random, 67% read, 8 KiB`.
     pub fn description(&self) -> String {
-        let mut text = format!("{}, {}, {}", self.access_text(), self.read_text(), self.block_text());
+        let mut text =
+            format!("{}, {}, {}", self.access_text(), self.read_text(), self.block_text());
         let component = &self.load.components[0];
         if self.load.components.len() > 1 {
             let _ = write!(text, ", {} components", self.load.components.len());
@@ -58,7 +59,9 @@ impl Profile {
 
     fn access_text(&self) -> String {
         match self.access() {
-            Access::Mixed => format!("{}% random", short_number(self.average(|kind| kind.random_percent))),
+            Access::Mixed => {
+                format!("{}% random", short_number(self.average(|kind| kind.random_percent)))
+            }
             access => access.to_string(),
         }
     }
@@ -74,7 +77,9 @@ impl Profile {
     fn block_text(&self) -> String {
         match (self.block(), &self.blocks()[..]) {
             (Some(block), _) => block.to_string(),
-            (None, [first, .., last]) => format!("{} to {}", ByteCount(first.bytes), ByteCount(last.bytes)),
+            (None, [first, .., last]) => {
+                format!("{} to {}", ByteCount(first.bytes), ByteCount(last.bytes))
+            }
             (None, _) => self.largest_block().to_string(),
         }
     }

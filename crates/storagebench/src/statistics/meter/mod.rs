@@ -10,7 +10,8 @@
 //!   independently of its start. On average as many I/Os from before the window count as are cut
 //!   off at its end, so long and short latencies have equal chances. Counting only I/Os entirely
 //!   inside would favour short ones.
-//! - Every completion in the window is in exactly one slice, and in one histogram of it (read or write).
+//! - Every completion in the window is in exactly one slice, and in one histogram of it (read or
+//!   write).
 //! - The window's end moves only while it is in the future, or back to a cancellation or failure,
 //!   and then never before the last counted completion.
 //! - There are at most [`MOST_SLICES`] slices: beyond that, each two become one of twice the
@@ -173,7 +174,9 @@ impl Direction {
     pub(crate) fn sum(&self, other: &Direction) -> Direction {
         let mut both = self.clone();
         both.count.add(&other.count);
-        both.latencies_ns.add(&other.latencies_ns).expect("all histograms here have the same bounds");
+        both.latencies_ns
+            .add(&other.latencies_ns)
+            .expect("all histograms here have the same bounds");
         both
     }
 
@@ -195,7 +198,11 @@ struct Recorder {
 
 impl Recorder {
     fn new() -> Recorder {
-        Recorder { few_ns: Vec::with_capacity(FEW), latencies_ns: histogram(), count: Count::default() }
+        Recorder {
+            few_ns: Vec::with_capacity(FEW),
+            latencies_ns: histogram(),
+            count: Count::default(),
+        }
     }
 
     #[inline]
@@ -229,10 +236,13 @@ impl Recorder {
         let bins = if self.count.ios <= FEW as u64 {
             self.few_bins()
         } else {
-            self.few_ns.iter().for_each(|latency_ns| self.latencies_ns.saturating_record(*latency_ns));
+            self.few_ns
+                .iter()
+                .for_each(|latency_ns| self.latencies_ns.saturating_record(*latency_ns));
             let step = self.latencies_ns.iter_recorded();
-            let bins =
-                step.map(|step| (step.value_iterated_to(), u64::from(step.count_at_value()))).collect();
+            let bins = step
+                .map(|step| (step.value_iterated_to(), u64::from(step.count_at_value())))
+                .collect();
             self.latencies_ns.reset();
             bins
         };
@@ -295,7 +305,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A meter whose window is open from `window_start_ns` to `window_end_ns`, in slices of `slice_ns`.
+    /// A meter whose window is open from `window_start_ns` to `window_end_ns`, in slices of
+    /// `slice_ns`.
     pub(crate) fn new(window_start_ns: u64, window_end_ns: u64, slice_ns: u64) -> Meter {
         let slice_ns = slice_ns.max(1);
         Meter {

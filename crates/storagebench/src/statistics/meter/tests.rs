@@ -17,7 +17,8 @@ fn few_latencies_and_many_make_the_same_bins() {
     for many in [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW] {
         let (mut recorder, mut all) = (Recorder::new(), histogram::<u64>());
         for round in 0..2 {
-            let latencies: Vec<u64> = (0..many).map(|_| random.below(1 << 30) >> random.below(30)).collect();
+            let latencies: Vec<u64> =
+                (0..many).map(|_| random.below(1 << 30) >> random.below(30)).collect();
             latencies.iter().for_each(|latency| recorder.record(*latency, 1));
             latencies.iter().for_each(|latency| all.saturating_record(*latency));
             let mut seen = 0;
@@ -27,7 +28,10 @@ fn few_latencies_and_many_make_the_same_bins() {
                 each.map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
             assert_eq!((seen, &part.bins), (many as u64, &bins), "{many}, {round}");
             let worst = latencies.iter().max().copied();
-            assert_eq!(part.quantile_ns(1.0), worst.map(|worst| worst.min(part.count.latency_max_ns)));
+            assert_eq!(
+                part.quantile_ns(1.0),
+                worst.map(|worst| worst.min(part.count.latency_max_ns))
+            );
             let median = all.value_at_quantile(0.5).min(part.count.latency_max_ns);
             assert_eq!(part.quantile_ns(0.5), (many > 0).then_some(median));
             all.reset();
@@ -43,7 +47,10 @@ fn only_what_completes_in_the_window_counts() {
     }
     let reading = meter.finish();
     let Count { ios, bytes, latency_sum_ns, latency_max_ns, errors } = reading.read.count;
-    assert_eq!((ios, bytes, latency_sum_ns, latency_max_ns, errors), (3, 1536, 1000 + 2500 + 3999, 3999, 0));
+    assert_eq!(
+        (ios, bytes, latency_sum_ns, latency_max_ns, errors),
+        (3, 1536, 1000 + 2500 + 3999, 3999, 0)
+    );
     assert_eq!((reading.read.latencies_ns.len(), reading.read.quantile_ns(1.0)), (3, 3999));
     assert_eq!((reading.write.count.ios, reading.duration_ns), (0, 3000));
 }
@@ -56,7 +63,12 @@ fn every_counted_completion_is_in_one_slice() {
     }
     let reading = meter.finish();
     assert_eq!((reading.slice_ns, ios(&reading)), (100, vec![2; 30]));
-    assert!(reading.slices.iter().all(|slice| slice.latency_sum_ns() == 14 && slice.both().bins == [(7, 2)]));
+    assert!(
+        reading
+            .slices
+            .iter()
+            .all(|slice| slice.latency_sum_ns() == 14 && slice.both().bins == [(7, 2)])
+    );
     assert_eq!(reading.read.sum(&reading.write).count.ios, 60);
 }
 
@@ -108,7 +120,10 @@ fn a_window_may_be_extended_and_its_beginning_forgotten() {
     meter.forget(30);
     assert_eq!(meter.window_start_ns(), 4000);
     let reading = meter.finish();
-    assert_eq!((reading.duration_ns, reading.write.count.ios, reading.slices.len()), (1000, 10, 10));
+    assert_eq!(
+        (reading.duration_ns, reading.write.count.ios, reading.slices.len()),
+        (1000, 10, 10)
+    );
     assert_eq!(reading.write.count.latency_sum_ns, (4000..5000).step_by(100).sum::<u64>());
 }
 
