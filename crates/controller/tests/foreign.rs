@@ -226,7 +226,7 @@ fn a_degraded_array_is_imported_degraded_and_rebuilt_on_another_drive() {
     bench.sim.drive("c").unwrap().come_back();
     bench.ask(Command::DriveAdd { drive: "c".into(), size_bytes: None }).unwrap();
     let obstacle = list(&mut bench).0[0].obstacle.clone().unwrap();
-    assert!(obstacle.contains("it cannot be read without 3 of its 4 members"), "{obstacle}");
+    assert!(obstacle.contains("3 of its 4 members are missing, too many to read it"), "{obstacle}");
 }
 
 /// A superblock of Linux md 1.0: an array whose data begins at the start of the drives.

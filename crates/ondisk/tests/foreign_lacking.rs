@@ -328,7 +328,7 @@ fn what_changes_where_or_whether_intels_data_are_valid_is_known_or_refused_by_na
         (0x34, 0x8000_0020_u32, "copies on demand (0x20)"),
         (0x34, 0x8200_0001, "a cache on flash memory (0x2000000)"),
         (0x34, 0x8000_0108, "RAID 1E (0x8), 0x100"),
-        (INTEL_VOLUME + 24, 0x400, "a copy that is made on demand (status 0x400)"),
+        (INTEL_VOLUME + 24, 0x400, "a copy that is updated only on request (status 0x400)"),
         (INTEL_VOLUME + 40, 0x0001_0000, "a cache on flash memory (mode 1)"),
     ] {
         let refused = found(&intel(&[(at, &value.to_le_bytes())], &[]));

@@ -170,7 +170,10 @@ async fn guess(env: &Env, rescue: &Rescue, scan: Scan) -> Outcome {
         false => output::print(&guess_text(&guess, &names))?,
     }
     if guess.candidates.is_empty() {
-        return Err(Failure::not_well("the contents of these drives do not reveal their layout"));
+        return Err(Failure::not_well(
+            "the contents of these drives do not show level, order and strip of an array; name all \
+            drives of the array, and no others",
+        ));
     }
     if rescue.serve.is_empty() {
         return Ok(());

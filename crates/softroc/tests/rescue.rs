@@ -61,7 +61,7 @@ fn the_table_says_what_is_there_and_what_is_missing() {
         "stale",
         "is missing",
         "drive file /does/not/exist does not exist",
-        "it cannot be read without 2 of its 4 members; find them and name them too",
+        "2 of its 4 members are missing, too many to read it; find them and name them too",
     ] {
         assert!(answer.stdout.contains(expected), "no '{expected}' in:\n{}", answer.stdout);
     }

@@ -204,7 +204,7 @@ event_codes! {
     DriveRemoved "drive.removed" Info
         "A volume was reshaped to fewer drives; the removed drive is unused.";
     DriveReplacementEnded "drive.replacement-ended" Warning
-        "The copy to a replacement drive was ended; the old drive stays online.";
+        "A copy to a replacement drive stopped before it was complete; the old drive stays online.";
     DriveReplacementFailed "drive.replacement-failed" Warning
         "A replacement failed; the old drive stays online.";
     DrivePredictsFailure "drive.predicts-failure" Warning

@@ -259,7 +259,8 @@ pub(super) fn judge(found: &mut FoundVolume) {
     if !found.sections.is_empty() && found.state == State::NotReadable {
         let (count, slots) = (out.count(), found.record.slots);
         found.reasons.push(format!(
-            "it cannot be read without {count} of its {slots} members; find them and name them too"
+            "{count} of its {slots} members are missing, too many to read it; find them and name \
+            them too"
         ));
     }
     let dirty = found.record.consistency != Consistency::Clean;

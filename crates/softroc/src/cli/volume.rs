@@ -63,8 +63,8 @@ pub enum VolumeCommand {
         /// was interrupted.
         #[arg(long)]
         accept_stale_parity: bool,
-        /// Start without the missing drives. Make sure that no other system has written to them
-        /// since.
+        /// Start without the missing drives. If another system has written to them since the
+        /// volume was last in use here, these writes are lost.
         #[arg(long)]
         degraded: bool,
         /// Do not ask for confirmation.

@@ -34,7 +34,7 @@ const RAID_1E: u32 = 0x8;
 const ON_DEMAND: u32 = 0x20;
 const NVM_CACHE: [u32; 2] = [0x0200_0000, 0x1000_0000];
 
-/// Bits of a volume's status: its second drive is a copy that is made on demand.
+/// Bits of a volume's status: its second drive is a copy that is updated on request.
 const CLONE_BITS: u32 = 0x400 | 0x800;
 
 /// The reason why the metadata do not locate a volume's current data: a sentence.
@@ -61,8 +61,8 @@ pub(super) fn unknown(image: &Image, volume: &Volume<'_>) -> Option<String> {
     if status & CLONE_BITS != 0 {
         let master = volume.bytes.get(35).copied().unwrap_or(0);
         return Some(format!(
-            "its second drive is a copy that is made on demand (status {status:#x}) and may be \
-             older: use drive {master} of the metadata alone",
+            "its second drive is a copy that is updated only on request (status {status:#x}) and \
+            may be older; name only the master drive, which has number {master} in the metadata",
         ));
     }
     let cache = volume.bytes.get(42).copied().unwrap_or(0);
