@@ -1,8 +1,8 @@
 //! Requests over several strips: one operation per run of a drive, the same bytes, and the planned
 //! path in all other cases.
 
-use crate::common::{self, Bench, Setup, envs, pattern, read, write};
-use engine::ReportKind;
+use crate::common::{self, Bench, Setup, VOLUME, envs, pattern, read, write};
+use engine::{Absorb, Attachment, CacheTerms, ReportKind, ShardMessage};
 use layout::{CopyIndex, DataIndex, Level};
 use platform::IoErrorKind;
 use platform_sim::{Sim, SimDrive};
@@ -270,4 +270,32 @@ fn a_write_that_a_copy_does_not_take_is_planned_and_one_that_none_takes_is_in_do
         });
         ran.expect("no stall");
     }
+}
+
+/// With write-back every large read went strip by strip, although nothing was dirty. Now that is
+/// only so while bytes of it are dirty.
+#[test]
+fn a_large_read_with_write_back_is_one_operation_for_each_drive_unless_bytes_are_dirty() {
+    let setup = setup(Level::Raid0, 4);
+    let mut sim = setup.sim(11, 0);
+    let (envs, drives) = (envs(&sim, &setup), all_drives(&sim, &setup));
+    let ran = sim.run(async move {
+        let attachment = setup.attachment(&envs[0]).await;
+        let cache = CacheTerms { absorb: Absorb::Unflushed, ..CacheTerms::none(VOLUME) };
+        let attachment = Attachment { cache, ..attachment };
+        let bench = Bench::attach_with_cache(envs, attachment, ByteCount::MIB).await;
+        let mut bytes = pattern(3, 16 * STRIP);
+        write(bench.volume(), 0, &bytes).await.expect("writable");
+        bench.tell(|done| ShardMessage::Drain(VOLUME, done)).await;
+        let start = ios(&drives);
+        assert!(read(bench.volume(), 0, 16 * STRIP).await.expect("readable") == bytes);
+        assert_eq!(ios(&drives).0 - start.0, 4, "nothing is dirty");
+        let newer = pattern(4, 512);
+        write(bench.volume(), 7 * STRIP, &newer).await.expect("writable");
+        bytes[7 * STRIP as usize..][..512].copy_from_slice(&newer);
+        assert!(bench.volume().cache_counters().dirty > ByteCount::ZERO, "it waits in the cache");
+        assert!(read(bench.volume(), 0, 16 * STRIP).await.expect("readable") == bytes);
+        assert_eq!(bench.volume().check_invariants(), Ok(()));
+    });
+    ran.expect("no stall");
 }

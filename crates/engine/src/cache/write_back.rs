@@ -188,9 +188,18 @@ impl Cache {
         if !self.uses_write_back() {
             return false;
         }
-        let (stripe, within) = self.geometry().stripe_of(range.start);
-        let within = ByteRange::new(ByteOffset(within.0), range.len);
-        !self.is_mine(stripe) || self.lines.borrow().within(stripe, within).next().is_some()
+        let lines = self.lines.borrow();
+        let whole = self.geometry().stripe_bytes();
+        let mut rest = range;
+        while !rest.is_empty() {
+            let (stripe, at) = self.geometry().stripe_of(rest.start);
+            let within = ByteRange::new(ByteOffset(at.0), rest.len.min(whole - at));
+            if !self.is_mine(stripe) || lines.within(stripe, within).next().is_some() {
+                return true;
+            }
+            rest = ByteRange::from_to(rest.start + within.len, rest.end());
+        }
+        false
     }
 
     /// Waits for cache space for a write that may be acknowledged from the cache. `None`: the write

@@ -1,10 +1,10 @@
 //! FastPath: the short path for requests that need only mapping.
 //!
 //! A read inside one strip with current data, and a write inside one strip without redundancy or
-//! with copies only, is mapped and issued without a plan or a wait. The cache is checked only if it
-//! acknowledges writes, or if requests may wait for the stripe of a mirror. All other requests, and
-//! all failures here, take the normal path. While a volume has a fault (a drive offline or
-//! rebuilding, unsynced regions, lost blocks), reads outside the fault still use FastPath.
+//! with copies only, is mapped and issued without a plan or a wait. [`way`](crate::host::way) says
+//! which requests come here; what fails here continues by plans. While a volume has a fault (a drive
+//! offline or rebuilding, unsynced regions, lost blocks), reads outside the fault still use
+//! FastPath.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
@@ -51,7 +51,7 @@ pub(super) fn spot_to_read(volume: &Recovery, range: ByteRange) -> Option<Spot> 
     let geometry = volume.geometry();
     let (stripe, within) = geometry.stripe_of(range.start);
     let (index, at) = geometry.strip_of(within);
-    // The place of a stripe not in use belongs to another layout: the normal path refuses it.
+    // The place of a stripe not in use belongs to another layout: a plan refuses it.
     if at.0 + range.len.0 > geometry.strip().bytes().0 || !volume.is_live(stripe) {
         return None;
     }
@@ -103,16 +103,13 @@ pub(super) fn was_lost(volume: &Recovery, range: ByteRange) -> bool {
     volume.is_lost(stripe, ByteRange::new(ByteOffset(within.0), range.len))
 }
 
-/// Reads on the fast path. `Err` with the buffer: take the normal path; without: a drive kept the
-/// buffer.
+/// Reads bytes of one strip, whose [way](crate::host::way) is direct. `Err` with the buffer: it
+/// needs a plan; without: a drive kept the buffer.
 pub(super) async fn read(
     volume: &Rc<Cache>,
     range: ByteRange,
     buf: Buf,
 ) -> Result<Buf, Option<Buf>> {
-    if volume.may_be_dirty(range) {
-        return Err(Some(buf));
-    }
     let Some(spot) = spot_to_read(volume, range) else { return Err(Some(buf)) };
     let io = match volume.is_had_elsewhere(spot.drive) {
         true => spot.member.read_or_late(spot.offset, smallvec![buf]),
@@ -132,25 +129,14 @@ pub(super) async fn read(
     }
 }
 
-/// Writes on the fast path; `None`: take the normal path.
+/// Writes bytes of one strip without redundancy, whose [way](crate::host::way) is direct. `None`:
+/// it needs a plan.
 pub(super) async fn write(
     volume: &Rc<Cache>,
     range: ByteRange,
     data: &Slice,
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
-    let eligible = (volume.all_well.get() || volume.is_redundant())
-        && !volume.uses_write_back()
-        && volume.geometry().parity_strips() == 0
-        && !data.is_zero()
-        && range.is_aligned(volume.spec.sector.bytes())
-        && range.len > ByteCount::ZERO;
-    if !eligible {
-        return None;
-    }
-    if volume.is_redundant() {
-        return write_copies(volume, range, data, durability).await;
-    }
     let spot = spot_to_read(volume, range)?;
     // Writes that complete a sector use the lock, which is on the stripe's owner.
     let (stripe, within) = volume.geometry().stripe_of(range.start);
@@ -178,21 +164,15 @@ pub(super) async fn write(
     }
 }
 
-/// Writes on the fast path to every copy of a mirror; `None`: take the normal path.
-async fn write_copies(
+/// Writes bytes that [may go to every copy](crate::host::way) of a mirror. `None`: they need a plan.
+pub(super) async fn write_copies(
     volume: &Rc<Cache>,
     range: ByteRange,
     data: &Slice,
     durability: Durability,
 ) -> Option<Result<(), IoError>> {
     let (stripe, within) = volume.geometry().stripe_of(range.start);
-    if !volume.is_mine(stripe) {
-        return None;
-    }
     let within = ByteRange::new(ByteOffset(within.0), range.len);
-    if !volume.may_go_to_copies(stripe, within) {
-        return None;
-    }
     let done = put_copies(volume, stripe, within, data, durability).await?;
     volume.count(|counters| counters.fast_path += u64::from(done.is_ok()));
     Some(done)

@@ -14,6 +14,7 @@ mod split;
 mod status;
 mod stripe_request;
 mod volume;
+mod way;
 
 pub use as_drive::VolumeService;
 pub(crate) use exchange::{Exchange, Job, Then};

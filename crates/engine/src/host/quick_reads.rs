@@ -2,7 +2,7 @@
 //!
 //! # Fault model and invariants
 //! - A drive calls this code when it returns a read, possibly long after the deadline and from any
-//!   context: no operation starts here. A task retries a failed read on the normal path.
+//!   context: no operation starts here. A task retries a failed read on plans.
 //! - A read counts as a user of its volume until it is acknowledged, exactly once.
 //! - Reads of a volume that tracks read streams, or is reshaping, need a task.
 
@@ -88,7 +88,7 @@ impl QuickReads {
         let failed =
             Runners::new(volume.shard().env(), "read of a volume as a drive", MOST_REQUESTS);
         let asked = volume.clone();
-        failed.run(async move |failed: Failed| go_the_long_way(&asked, failed).await);
+        failed.run(async move |failed: Failed| read_by_plan(&asked, failed).await);
         let under_way = std::iter::repeat_with(|| None).take(MOST_REQUESTS).collect();
         let free = (0..MOST_REQUESTS as u32).rev().collect();
         Rc::new(QuickReads {
@@ -104,7 +104,7 @@ impl QuickReads {
         let IoRequest::Read { offset, buffers } = request else { return None };
         let [buf] = &buffers[..] else { return None };
         let (volume, range) = (&self.volume, ByteRange::new(*offset, buf.len()));
-        if !volume.takes_quick_read(range) || self.free.borrow().is_empty() {
+        if !volume.is_quick_read(range) || self.free.borrow().is_empty() {
             return None;
         }
         let spot = spot_to_read(volume, range)?;
@@ -150,12 +150,12 @@ impl UnderWay {
     }
 }
 
-async fn go_the_long_way(volume: &Rc<Volume>, Failed { read, error, buf }: Failed) {
+async fn read_by_plan(volume: &Rc<Volume>, Failed { read, error, buf }: Failed) {
     let range = read.range;
     if let Some(error) = error {
         read.spot.failed(volume, error, "read");
     }
-    let (result, buf) = volume.read_the_long_way(range, buf).await;
+    let (result, buf) = volume.read_by_stripes(range, buf).await;
     let result = match buf {
         Some(_) => result,
         None => result.and(Err(IoError::new(IoErrorKind::TimedOut))),

@@ -3,7 +3,7 @@
 //! A read of 1 MiB from eight drives with strips of 64 KiB is one run of 128 KiB on each of them:
 //! eight operations instead of sixteen, each into several parts of the host's buffer. The same
 //! applies to writes without redundancy. As on the fast path, this serves requests that need only
-//! mapping; all others, and all failures here, take the normal path. So do copies by tasks, and the
+//! mapping; all others, and all failures here, take plans. So do copies by tasks, and the
 //! layouts of a reshape.
 //!
 //! Each strip of a mirror is read from the copy that a read of it alone would use. A large read
@@ -93,7 +93,7 @@ impl Lying {
 }
 
 /// Whether all regions that a range touches are free of faults, and the whole range is initialised.
-fn is_well(volume: &Cache, range: ByteRange) -> bool {
+pub(super) fn is_well(volume: &Cache, range: ByteRange) -> bool {
     if volume.all_well.get() {
         return true;
     }
@@ -106,22 +106,7 @@ fn is_well(volume: &Cache, range: ByteRange) -> bool {
     volume.is_redundant() && regions.map(RegionIndex).all(is_fine)
 }
 
-/// Whether a range covers several strips, and may be readable by mapping alone.
-pub(super) fn may_read(volume: &Cache, range: ByteRange) -> bool {
-    let geometry = volume.geometry();
-    let (_, at) = geometry.strip_of(geometry.stripe_of(range.start).1);
-    at + range.len > geometry.strip().bytes()
-        && is_well(volume, range)
-        && !volume.uses_write_back()
-        && range.is_aligned(volume.spec.sector.bytes())
-}
-
-/// The same for a write without redundancy.
-pub(super) fn may_write(volume: &Cache, range: ByteRange, data: &Slice) -> bool {
-    !volume.uses_lines() && !data.is_zero() && may_read(volume, range)
-}
-
-/// The places of a request on its drives; `None`: take the normal path.
+/// The places of a request on its drives; `None`: take plans.
 fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
     let geometry = volume.geometry();
     let strip = geometry.strip().bytes();
@@ -148,8 +133,8 @@ fn lying(volume: &Cache, range: ByteRange) -> Option<Lying> {
     Some(lying)
 }
 
-/// Reads a range of several strips for which [`may_read`] is true. `Err` with the buffer: take the
-/// normal path; without: a drive kept some of it.
+/// Reads a range of several strips, whose [way](crate::host::way) is direct. `Err` with the buffer:
+/// it needs plans; without: a drive kept some of it.
 pub(super) async fn read(
     volume: &Rc<Cache>,
     range: ByteRange,
@@ -186,7 +171,8 @@ pub(super) async fn read(
     }
 }
 
-/// Writes a range of several strips for which [`may_write`] is true; `None`: take the normal path.
+/// Writes a range of several strips, whose [way](crate::host::way) is direct. `None`: it needs
+/// plans.
 pub(super) async fn write(
     volume: &Rc<Cache>,
     range: ByteRange,

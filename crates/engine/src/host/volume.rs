@@ -5,6 +5,7 @@ use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::split::{self, Whole};
+use crate::host::way::{self, Facts, Kind, Redundancy, Spread, Way};
 use crate::host::{Exchange, Moving, fast_path, moving, runs, status, stripe_request};
 use crate::members::Drives;
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
@@ -179,49 +180,44 @@ impl Volume {
         range: ByteRange,
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
-        if range.is_empty() {
-            return (Ok(()), Some(buf));
-        }
-        if !self.is_aligned(range) {
-            return Box::pin(self.read_unaligned(range, buf)).await;
-        }
-        if self.follows_reads() && !self.goes_past(range, &buf) {
-            return self.read_sectors(range, buf).await;
-        }
-        match fast_path::read(self, range, buf).await {
+        // Streams are tracked whatever the way.
+        let is_for_read_cache =
+            self.follows_reads() && self.is_aligned(range) && !self.goes_past(range, &buf);
+        let facts = RequestFacts { volume: self, range, is_for_read_cache };
+        let back = match (way::classify(Kind::Read, &facts), facts.spread()) {
+            (Way::Nothing, _) => return (Ok(()), Some(buf)),
+            (Way::Sectors, _) => return Box::pin(self.read_unaligned(range, buf)).await,
+            (Way::Direct, Spread::Strip) => fast_path::read(self, range, buf).await,
+            (Way::Direct, _) => Box::pin(runs::read(self, range, buf)).await,
+            (Way::Copies | Way::Stripes, _) => Err(Some(buf)),
+        };
+        match back {
             Ok(buf) => (Ok(()), Some(buf)),
-            Err(buf) => self.read_the_long_way(range, buf).await,
+            Err(buf) => self.read_by_stripes(range, buf).await,
         }
     }
 
-    /// Whether a host's read of that range may take the fast path without stream tracking.
-    pub(super) fn takes_quick_read(&self, range: ByteRange) -> bool {
-        let is_plain =
-            self.moving.borrow().is_none() && !self.follows_reads() && !self.may_be_dirty(range);
-        is_plain && self.check(range).is_ok() && self.is_aligned(range) && !range.is_empty()
+    /// Whether a host's read of that range is a single operation of a drive, which needs no task.
+    pub(super) fn is_quick_read(&self, range: ByteRange) -> bool {
+        if self.moving.borrow().is_some() || self.follows_reads() || self.check(range).is_err() {
+            return false;
+        }
+        let facts = RequestFacts { volume: self, range, is_for_read_cache: false };
+        facts.spread() == Spread::Strip && way::classify(Kind::Read, &facts) == Way::Direct
     }
 
-    /// Reads whole sectors by this layout after the fast path failed and the caller has entered it.
-    /// Without a buffer: a drive kept that after a timeout.
+    /// Reads whole sectors by plans, after the caller has entered this layout. Without a buffer: a
+    /// drive kept that after a timeout.
     ///
     /// # Errors
     /// Those of [`Volume::read`].
-    pub(super) async fn read_the_long_way(
+    pub(super) async fn read_by_stripes(
         self: &Rc<Self>,
         range: ByteRange,
         buf: Option<Buf>,
     ) -> (Result<(), IoError>, Option<Buf>) {
         let buf = buf.unwrap_or_else(|| self.shard.env().pool().take_reserved(range.len));
-        if self.is_hidden() || !runs::may_read(self, range) {
-            return self.read_sectors(range, buf).await;
-        }
-        match Box::pin(runs::read(self, range, buf)).await {
-            Ok(buf) => (Ok(()), Some(buf)),
-            Err(buf) => {
-                let buf = buf.unwrap_or_else(|| self.shard.env().pool().take_reserved(range.len));
-                self.read_sectors(range, buf).await
-            }
-        }
+        self.read_sectors(range, buf).await
     }
 
     /// Reads whole sectors by this layout for a task that has entered it: by plans, a stripe at a
@@ -349,30 +345,27 @@ impl Volume {
         data: Slice,
         durability: Durability,
     ) -> Result<(), IoError> {
-        let mut done = fast_path::write(self, range, &data, durability).await;
-        if done.is_none() && !self.is_hidden() && runs::may_write(self, range, &data) {
-            done = Box::pin(runs::write(self, range, &data, durability)).await;
+        let kind = if data.is_zero() { Kind::WriteZeroes } else { Kind::Write };
+        let facts = RequestFacts { volume: self, range, is_for_read_cache: false };
+        let done = match (way::classify(kind, &facts), facts.spread()) {
+            (Way::Nothing, _) => Some(Ok(())),
+            (Way::Copies, _) => fast_path::write_copies(self, range, &data, durability).await,
+            (Way::Direct, Spread::Strip) => fast_path::write(self, range, &data, durability).await,
+            (Way::Direct, _) => Box::pin(runs::write(self, range, &data, durability)).await,
+            (Way::Sectors | Way::Stripes, _) => None,
+        };
+        if let Some(result) = done {
+            return result;
         }
-        match done {
-            Some(result) => result,
-            None if range.is_empty() => Ok(()),
-            None => match self.only_stripe(range) {
-                Some((stripe, within)) => {
-                    let of = self.next_tag();
-                    Box::pin(stripe_request::write(self, stripe, within, data, durability, of))
-                        .await
-                }
-                None => {
-                    Box::pin(split::run(
-                        self,
-                        range,
-                        Whole::Write(data, durability),
-                        self.next_tag(),
-                    ))
-                    .await
-                    .0
-                }
-            },
+        let of = self.next_tag();
+        match self.only_stripe(range) {
+            Some((stripe, within)) => {
+                Box::pin(stripe_request::write(self, stripe, within, data, durability, of)).await
+            }
+            None => {
+                let whole = Whole::Write(data, durability);
+                Box::pin(split::run(self, range, whole, of)).await.0
+            }
         }
     }
 
@@ -494,5 +487,57 @@ impl Volume {
         range: ByteRange,
     ) -> Result<Vec<StatusExtent>, IoError> {
         status::of_volume(self, range, self.next_tag()).await
+    }
+}
+
+/// What this shard knows of the bytes of a request.
+struct RequestFacts<'a> {
+    volume: &'a Volume,
+    range: ByteRange,
+    is_for_read_cache: bool,
+}
+
+impl Facts for RequestFacts<'_> {
+    fn spread(&self) -> Spread {
+        Spread::of(self.volume.geometry(), self.range)
+    }
+
+    fn redundancy(&self) -> Redundancy {
+        let volume = self.volume;
+        match (volume.geometry().parity_strips(), volume.is_redundant()) {
+            (0, false) => Redundancy::None,
+            (0, true) => Redundancy::Copies,
+            _ => Redundancy::Parity,
+        }
+    }
+
+    fn is_aligned(&self) -> bool {
+        self.volume.is_aligned(self.range)
+    }
+
+    fn is_write_back(&self) -> bool {
+        self.volume.uses_write_back()
+    }
+
+    fn may_be_dirty(&self) -> bool {
+        self.volume.may_be_dirty(self.range)
+    }
+
+    fn is_for_read_cache(&self) -> bool {
+        self.is_for_read_cache
+    }
+
+    fn is_well(&self) -> bool {
+        runs::is_well(self.volume, self.range)
+    }
+
+    fn may_go_to_copies(&self) -> bool {
+        let (stripe, within) = self.volume.geometry().stripe_of(self.range.start);
+        let within = ByteRange::new(ByteOffset(within.0), self.range.len);
+        self.volume.is_mine(stripe) && self.volume.may_go_to_copies(stripe, within)
+    }
+
+    fn is_shown(&self) -> bool {
+        !self.volume.is_hidden()
     }
 }

@@ -1,0 +1,227 @@
+//! How a host's request reaches the drives: one table, by the facts of the bytes that it touches.
+//!
+//! | request | facts | way |
+//! | --- | --- | --- |
+//! | any | no bytes | nothing |
+//! | read | partial sectors | [`Way::Sectors`] |
+//! | read | the read cache has, or wants, the bytes | [`Way::Stripes`] |
+//! | read | dirty bytes, or bytes of other shards that may be dirty | [`Way::Stripes`] |
+//! | read in one strip | | [`Way::Direct`] |
+//! | read over strips | a host's, no fault in their regions | [`Way::Direct`] |
+//! | write | partial sectors, zeroes, or data may be dirty | [`Way::Stripes`] |
+//! | write in one strip of a mirror | this shard's stripe, no fault in its region | [`Way::Copies`] |
+//! | write without redundancy | no fault in the volume | [`Way::Direct`] |
+//! | all others | | [`Way::Stripes`] |
+//!
+//! The way is a first choice. A direct request continues by stripes if it meets a lock, a stripe that
+//! is not in use or not initialised, a drive that fails, or data that is given up meanwhile.
+
+use layout::Geometry;
+use units::{ByteCount, ByteRange};
+
+/// How a request reaches the drives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Way {
+    /// There is nothing to do.
+    Nothing,
+    /// The sectors around the bytes are read, and the bytes copied.
+    Sectors,
+    /// An operation for each contiguous range of a drive, by mapping alone.
+    Direct,
+    /// The same bytes to every copy.
+    Copies,
+    /// By plans, on the shards that own the stripes.
+    Stripes,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    /// A write of zeroes, which drives may do without data.
+    WriteZeroes,
+}
+
+/// Where the bytes of a request are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Spread {
+    Nowhere,
+    /// In one strip.
+    Strip,
+    /// In several strips.
+    Strips,
+}
+
+impl Spread {
+    pub(super) fn of(geometry: &Geometry, range: ByteRange) -> Spread {
+        let (_, at) = geometry.strip_of(geometry.stripe_of(range.start).1);
+        match range.len {
+            ByteCount::ZERO => Spread::Nowhere,
+            len if at + len <= geometry.strip().bytes() => Spread::Strip,
+            _ => Spread::Strips,
+        }
+    }
+}
+
+/// The redundancy of a layout.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Redundancy {
+    None,
+    Copies,
+    Parity,
+}
+
+/// What is known on this shard of the bytes of a request. [`classify`] asks only for what it needs.
+pub(super) trait Facts {
+    fn spread(&self) -> Spread;
+    fn redundancy(&self) -> Redundancy;
+    /// Whole sectors.
+    fn is_aligned(&self) -> bool;
+    /// Writes may be acknowledged from the cache.
+    fn is_write_back(&self) -> bool;
+    /// Bytes may be dirty, here or on the shard that owns them.
+    fn may_be_dirty(&self) -> bool;
+    /// The read cache has bytes, or is to be filled.
+    fn is_for_read_cache(&self) -> bool;
+    /// No fault in the regions, which are initialised. Without redundancy: in the whole volume,
+    /// because writes by other shards rely on that.
+    fn is_well(&self) -> bool;
+    /// One strip of a mirror, on this shard, without a fault.
+    fn may_go_to_copies(&self) -> bool;
+    /// Hosts see the volume: requests of tasks over several strips go by plans.
+    fn is_shown(&self) -> bool;
+}
+
+/// The way of a request.
+pub(super) fn classify(kind: Kind, facts: &impl Facts) -> Way {
+    match (kind, facts.spread()) {
+        (_, Spread::Nowhere) => Way::Nothing,
+        (Kind::Read, spread) => of_read(spread, facts),
+        (Kind::Write, spread) => of_write(spread, facts),
+        (Kind::WriteZeroes, _) => Way::Stripes,
+    }
+}
+
+fn of_read(spread: Spread, facts: &impl Facts) -> Way {
+    if !facts.is_aligned() {
+        return Way::Sectors;
+    }
+    let may_map = spread == Spread::Strip || facts.is_shown() && facts.is_well();
+    match may_map && !facts.is_for_read_cache() && !facts.may_be_dirty() {
+        true => Way::Direct,
+        false => Way::Stripes,
+    }
+}
+
+fn of_write(spread: Spread, facts: &impl Facts) -> Way {
+    if facts.is_write_back() || !facts.is_aligned() {
+        return Way::Stripes;
+    }
+    let may_map = || spread == Spread::Strip || facts.is_shown();
+    match facts.redundancy() {
+        Redundancy::None if may_map() && facts.is_well() => Way::Direct,
+        Redundancy::Copies if facts.may_go_to_copies() => Way::Copies,
+        _ => Way::Stripes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Known {
+        spread: Spread,
+        redundancy: Redundancy,
+        flags: u8,
+    }
+
+    impl Known {
+        fn flag(&self, bit: u8) -> bool {
+            self.flags >> bit & 1 == 1
+        }
+    }
+
+    impl Facts for Known {
+        fn spread(&self) -> Spread {
+            self.spread
+        }
+        fn redundancy(&self) -> Redundancy {
+            self.redundancy
+        }
+        fn is_aligned(&self) -> bool {
+            self.flag(0)
+        }
+        fn is_write_back(&self) -> bool {
+            self.flag(1)
+        }
+        fn may_be_dirty(&self) -> bool {
+            self.flag(2)
+        }
+        fn is_for_read_cache(&self) -> bool {
+            self.flag(3)
+        }
+        fn is_well(&self) -> bool {
+            self.flag(4)
+        }
+        fn may_go_to_copies(&self) -> bool {
+            self.flag(5)
+        }
+        fn is_shown(&self) -> bool {
+            self.flag(6)
+        }
+    }
+
+    /// All requests and facts.
+    fn all() -> impl Iterator<Item = (Kind, Known)> {
+        let spreads = [Spread::Nowhere, Spread::Strip, Spread::Strips];
+        let redundancies = [Redundancy::None, Redundancy::Copies, Redundancy::Parity];
+        let kinds = [Kind::Read, Kind::Write, Kind::WriteZeroes];
+        kinds.into_iter().flat_map(move |kind| {
+            spreads.into_iter().flat_map(move |spread| {
+                redundancies.into_iter().flat_map(move |redundancy| {
+                    (0..128).map(move |flags| (kind, Known { spread, redundancy, flags }))
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn no_direct_way_passes_what_it_must_not_pass() {
+        for (kind, known) in all() {
+            let way = classify(kind, &known);
+            if way == Way::Direct || way == Way::Copies {
+                assert!(known.is_aligned(), "{kind:?}: partial sectors are completed under a lock");
+                assert!(kind != Kind::WriteZeroes, "zeroes may become trims, which need plans");
+            }
+            if way == Way::Direct && kind == Kind::Read {
+                assert!(!known.may_be_dirty(), "the cache has newer data");
+                assert!(!known.is_for_read_cache(), "the read cache has it, or wants it");
+            }
+            if way == Way::Direct && kind == Kind::Write {
+                assert!(known.redundancy == Redundancy::None, "redundancy must follow");
+                assert!(known.is_well() && !known.is_write_back());
+            }
+            if way == Way::Copies {
+                assert!(known.redundancy == Redundancy::Copies && known.may_go_to_copies());
+                assert!(!known.is_write_back(), "an older dirty write would replace it");
+            }
+            assert_eq!(way == Way::Nothing, known.spread == Spread::Nowhere);
+            let is_partial_read = kind == Kind::Read && !known.is_aligned();
+            assert_eq!(way == Way::Sectors, is_partial_read && known.spread != Spread::Nowhere);
+        }
+    }
+
+    /// The number of combinations of each way: a row that changes is noticed.
+    #[test]
+    fn every_row_of_the_table_leads_somewhere() {
+        let count = |kind, way| {
+            all().filter(|(of, known)| *of == kind && classify(kind, known) == way).count()
+        };
+        assert_eq!(count(Kind::Read, Way::Direct), 3 * (16 + 4));
+        assert_eq!(count(Kind::Write, Way::Direct), 16 + 8);
+        assert_eq!(count(Kind::Write, Way::Copies), 2 * 16);
+        assert_eq!(count(Kind::WriteZeroes, Way::Stripes), 2 * 3 * 128);
+    }
+}
