@@ -2,8 +2,8 @@
 //!
 //! A read inside one strip with current data, and a write inside one strip without redundancy or
 //! with copies only, is mapped and issued without a plan or a wait. [`way`](crate::host::way) says
-//! which requests come here; what fails here continues by plans. While a volume has a fault (a drive
-//! offline or rebuilding, unsynced regions, lost blocks), reads outside the fault still use
+//! which requests come here; what fails here continues by plans. While a volume has a fault (a
+//! drive offline or rebuilding, unsynced regions, lost blocks), reads outside the fault still use
 //! FastPath.
 //!
 //! Budget: 50 ns beyond the drive's own time.
@@ -164,7 +164,8 @@ pub(super) async fn write(
     }
 }
 
-/// Writes bytes that [may go to every copy](crate::host::way) of a mirror. `None`: they need a plan.
+/// Writes bytes that [may go to every copy](crate::host::way) of a mirror. `None`: they need a
+/// plan.
 pub(super) async fn write_copies(
     volume: &Rc<Cache>,
     range: ByteRange,

@@ -13,8 +13,8 @@
 //! | write without redundancy | no fault in the volume | [`Way::Direct`] |
 //! | all others | | [`Way::Stripes`] |
 //!
-//! The way is a first choice. A direct request continues by stripes if it meets a lock, a stripe that
-//! is not in use or not initialised, a drive that fails, or data that is given up meanwhile.
+//! The way is a first choice. A direct request continues by stripes if it meets a lock, a stripe
+//! that is not in use or not initialised, a drive that fails, or data that is given up meanwhile.
 
 use layout::Geometry;
 use units::{ByteCount, ByteRange};

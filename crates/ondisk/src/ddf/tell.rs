@@ -322,8 +322,8 @@ fn bounded(structure: &Structure, lba: u64, blocks: u64) -> ByteRange {
 fn bad_blocks(structure: &Structure) -> Result<Vec<ByteRange>, String> {
     let unknown = |why: String| {
         format!(
-            "its DDF bad block log {why}, so its bad blocks are unknown; rebuild the drive with the \
-            RAID controller that wrote it"
+            "its DDF bad block log {why}, so its bad blocks are unknown; rebuild the drive with \
+            the RAID controller that wrote it"
         )
     };
     let Some(log) = &structure.bad_blocks else {

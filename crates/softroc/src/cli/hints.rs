@@ -51,11 +51,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The quoted commands of a source text, without its comments.
 fn hints(text: &str) -> BTreeSet<String> {
-    let joined = text.replace("\\\n", "\n\\");
+    // A string continues after the leading spaces of the next line.
+    let joined: String = text
+        .split("\\\n")
+        .enumerate()
+        .map(|(nth, piece)| if nth == 0 { piece } else { piece.trim_start() })
+        .collect();
     let code: Vec<&str> =
         joined.lines().map(str::trim_start).filter(|line| !line.starts_with("//")).collect();
-    // A string continues after the leading spaces of the next line.
-    let text = code.join("\n").replace("\n\\", "");
+    let text = code.join("\n");
     let quoted = text.split("'softroc ").skip(1).filter_map(|rest| rest.split_once('\''));
     let is_one = |hint: &&str| !hint.contains(['\n', '"']);
     quoted.map(|(hint, _)| hint).filter(is_one).map(|hint| format!("softroc {hint}")).collect()
