@@ -58,12 +58,11 @@ impl Counting {
 // neither allocation nor destruction.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises about the layout are passed on.
-        if Counting::take(layout.size()) {
-            unsafe { System.alloc(layout) }
-        } else {
-            std::ptr::null_mut()
+        if !Counting::take(layout.size()) {
+            return std::ptr::null_mut();
         }
+        // SAFETY: the caller's promises about the layout are passed on.
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {

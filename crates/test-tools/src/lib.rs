@@ -43,7 +43,7 @@ pub fn have(program: &str) -> bool {
 }
 
 fn is_strict(value: Option<&OsStr>) -> bool {
-    value.is_some_and(|value| value != "" && value != "0")
+    value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// Standard error: the test runner hides what passing tests print to standard output.
