@@ -190,7 +190,7 @@ fn of_drives_that_tell_nothing_nothing_is_guessed() {
     let answer = softroc(&["rescue", &blank[0], &blank[1], "--guess"]);
     assert_eq!(answer.code, 1, "{}", answer.stdout);
     assert!(
-        answer.stderr.contains("the contents of these drives do not reveal"),
+        answer.stderr.contains("the contents of these drives do not show level"),
         "{}",
         answer.stderr
     );
