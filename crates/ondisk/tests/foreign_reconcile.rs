@@ -104,7 +104,7 @@ fn a_member_that_is_not_there_is_missing_and_two_are_too_many() {
     seen.remove(0);
     let found = only(&seen);
     assert_eq!(found.state, State::NotReadable);
-    assert!(found.reasons.iter().any(|reason| reason.contains("without 2 of its 4 members")));
+    assert!(found.reasons.iter().any(|reason| reason.contains("2 of its 4 members are missing")));
 }
 
 #[test]
