@@ -4,7 +4,8 @@
 
 CARGO ?= cargo
 # Programs that nobody here wrote judge our interfaces: they are installed from the system's packages.
-JUDGES = fio nut-server libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fuse3 chromium poppler-utils w3m xz-utils postgresql sqlite3 prometheus systemd \
+JUDGES = fio nut-server libnbd-bin python3-libnbd nbdkit qemu-utils qemu-block-extra qemu-system-common e2fsprogs fdisk xfsprogs btrfs-progs \
+	dosfstools ntfs-3g fuse3 chromium poppler-utils w3m xz-utils postgresql sqlite3 prometheus systemd \
 	prometheus-node-exporter-collectors snmp snmpd snmptrapd tmux rsyslog libfile-which-perl curl openssl python3-venv python3-seccomp $(GUEST)
 # With these, and a kernel of Debian's, a real Linux judges our arrays and has our volumes as disks in an emulated machine.
 GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
@@ -12,7 +13,7 @@ GUEST = mdadm e2fsprogs binutils qemu-system-x86 busybox-static cpio kmod
 PYTHON_JUDGES = pystorcli2==0.6.4 prometheus_client aiosmtpd
 STATIC = $(shell uname -m)-unknown-linux-gnu
 # What long tests put on disks of a guest.
-LONG = xfsprogs lvm2 dmsetup
+LONG = lvm2 dmsetup
 PEERS = nbdkit qemu-utils qemu-system-common fio libnbd-bin
 
 .PHONY: run test test-long test-md test-package package static fuzz mutants evidence bench bench-parity asan-parity lint build tools-build tools-test tools-long tools-bench help

@@ -303,11 +303,15 @@ impl Run {
         });
     }
 
-    /// A replacement may appear at the path of a dead drive.
+    /// A replacement may appear at the path of a dead drive. Not where a reshape leads to a layout
+    /// without redundancy: that needs the dead drive, which is repaired and must be at its path.
     fn swap_dead(&mut self, rng: &mut Rng) {
         let scene = &self.scene;
+        let is_needed = scene.setup.migrations.as_ref().is_some_and(|migrations| {
+            migrations.ways.iter().any(|way| !way.geometry.level().is_redundant())
+        });
         for slot in scene.array.faults.borrow().dead().iter() {
-            if !rng.chance(1, 3) {
+            if !rng.chance(1, 3) || is_needed {
                 continue;
             }
             let Some((name, drive)) = scene.machine.replacements.borrow_mut().pop() else { return };

@@ -55,7 +55,12 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that once failed, with or without a cache, and why.
-const AS_DRAWN: [(u64, bool, &str); 32] = [
+const AS_DRAWN: [(u64, bool, &str); 33] = [
+    (
+        664_062_598,
+        false,
+        "the harness repaired a drive that a replacement had pushed from its path",
+    ),
     (
         10_899_218,
         false,
