@@ -66,6 +66,35 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
     }
 }
 
+/// With RAID 1E a drive has several strips of a stripe, one after the other. Unreadable blocks on
+/// both sides of their boundary were repaired as one run of the first strip: the blocks of the second
+/// one were not written, failed the read-back, and were excluded although they could be repaired.
+#[test]
+fn unreadable_blocks_of_two_strips_of_a_drive_are_both_repaired() {
+    let setup = Setup::new(Level::Raid1e, 3);
+    let strip = setup.geometry().strip().bytes().0;
+    let mut sim = setup.sim(3, 0);
+    let (bad, envs) = (drive(&sim, 1), envs(&sim, &setup));
+    let ran = sim.run(async move {
+        let bench = Bench::start(envs, &setup).await;
+        let volume = bench.volume();
+        let bytes = pattern(1, volume.spec().capacity.0);
+        write(volume, 0, &bytes).await.expect("writable");
+        let boundaries = [strip, 3 * strip, 5 * strip];
+        boundaries.iter().for_each(|at| bad.make_unreadable(range(at - 512, 1024)));
+        bench.begin(TaskKind::Check { repair: true }, PACE).await;
+        bench.ended().await;
+        bench.wait(SECOND).await;
+        for at in boundaries {
+            let place = range(at - 512, 1024);
+            assert!(!volume.recorded_state().is_excluded(DriveIndex(1), place), "{at} is excluded");
+            assert!(bad.peek(place.start, place.len).is_some(), "{at} can be read");
+        }
+        assert!(read(volume, 0, bytes.len() as u64).await.expect("readable") == bytes);
+    });
+    ran.expect("no stall");
+}
+
 /// Two sectors of one RAID 5 stripe were unreadable, on different drives and in different columns.
 /// Each could be computed, but a read of both was planned without both drives, and failed.
 #[test]

@@ -147,7 +147,8 @@ impl Recovery {
             .map(move |nth| ByteRange::new(range.start + sector * nth, sector))
     }
 
-    /// The unreadable sectors of a drive in a range, extended to its write units.
+    /// The unreadable sectors of a drive in a range, extended to its write units. A run ends with
+    /// its strip: with as many copies as drives, a drive has several strips of a stripe.
     ///
     /// # Errors
     /// Those of [`Recovery::can_read`].
@@ -157,7 +158,8 @@ impl Recovery {
         member: &Rc<Member>,
         range: ByteRange,
     ) -> Result<Vec<ByteRange>, IoError> {
-        let unit = self.spec.sector.bytes();
+        let (unit, strip) = (self.spec.sector.bytes(), self.geometry().strip().bytes());
+        let begins_strip = |at: ByteOffset| at.0.is_multiple_of(strip.0);
         let mut rest = vec![range.align_out(self.repair_unit)];
         let mut unreadable: Vec<ByteRange> = Vec::new();
         while let Some(range) = rest.pop() {
@@ -166,7 +168,9 @@ impl Recovery {
             }
             if range.len <= unit {
                 match unreadable.last_mut() {
-                    Some(last) if last.end() == range.start => last.len += range.len,
+                    Some(last) if last.end() == range.start && !begins_strip(range.start) => {
+                        last.len += range.len;
+                    }
                     _ => unreadable.push(range),
                 }
                 continue;
