@@ -59,7 +59,7 @@ const AS_DRAWN: [(u64, bool, &str); 34] = [
     (
         664_063_304,
         false,
-        "blocks of two strips of a drive were repaired as blocks of the first (engine/tests/medium.rs)",
+        "blocks of two strips of a drive were repaired as those of one (engine/tests/medium.rs)",
     ),
     (
         664_062_598,
