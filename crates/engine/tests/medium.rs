@@ -67,8 +67,9 @@ fn what_a_drive_cannot_read_is_written_anew_from_redundancy() {
 }
 
 /// With RAID 1E a drive has several strips of a stripe, one after the other. Unreadable blocks on
-/// both sides of their boundary were repaired as one run of the first strip: the blocks of the second
-/// one were not written, failed the read-back, and were excluded although they could be repaired.
+/// both sides of their boundary were repaired as one run of the first strip: the blocks of the
+/// second one were not written, failed the read-back, and were excluded although they could be
+/// repaired.
 #[test]
 fn unreadable_blocks_of_two_strips_of_a_drive_are_both_repaired() {
     let setup = Setup::new(Level::Raid1e, 3);
