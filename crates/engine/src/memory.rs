@@ -39,7 +39,7 @@ pub struct CellShare {
     pub more: Option<MoreCells>,
 }
 
-/// Cache blocks that a shard may get later, when most of what it has is in use.
+/// Cache blocks that a shard may get later, when half of its blocks are in use.
 #[derive(Clone)]
 pub struct MoreCells {
     /// Their number.
@@ -160,7 +160,8 @@ impl CacheMemory {
         };
         let volumes = (0..VOLUMES as u32).filter_map(volume).collect();
         let last = (0..cells).rev().find(|slot| Descriptor::load(*slot, load).is_some());
-        // An earlier version does not record what it reserves: it may have used all blocks since.
+        // An earlier version does not record the bytes that it reserves: it may have used blocks
+        // behind the recorded ones.
         let first = (reserved.0 / CELL.0).max(last.map_or(0, |last| u64::from(last) + 1)) as u32;
         if MemoryHead::bytes(first) > reserved {
             space.reserve(MemoryHead::bytes(first)).await.map_err(|error| error.to_string())?;

@@ -154,7 +154,7 @@ impl Arrays {
         }
     }
 
-    /// Divides the free memory equally among the shards, and what is reserved later.
+    /// Divides the free blocks, and the blocks without memory, equally among the shards.
     fn deal_out(self: &Rc<Self>, memory: CacheMemory) -> Memory {
         let sequence = memory.sequence();
         let CacheMemory { id, words, volumes, found, mut free, unreserved } = memory;
@@ -168,7 +168,7 @@ impl Arrays {
                 std::mem::replace(&mut free, rest)
             })
             .collect();
-        // A shard has one unanswered request at most, and one of an earlier memory.
+        // A shard has one unanswered request at most, and a second one after a renewed offer.
         let (sender, requests) = mailbox::mailbox(&self.env, 2 * shards);
         let has: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
         let growth = Growth::new(unreserved, &has, sender);

@@ -5,9 +5,9 @@
 //! between, the next process finds them reserved and free.
 //!
 //! # Fault model
-//! A step that fails makes the cache smaller: the shards stop to count on more blocks, and an event
-//! says so. After [`RETRY`] they may request again. A request is always answered, so a write that
-//! waits for a block waits no longer than that.
+//! A step that fails makes the cache smaller: the shards stop counting on more blocks, and an
+//! event reports it. After [`RETRY`] they may request again. A request is always answered, so a
+//! write that waits for a block waits no longer than that.
 
 use crate::arrays::Arrays;
 use crate::arrays::cache::{Memory, Open};
@@ -48,7 +48,7 @@ impl fmt::Debug for Growth {
 }
 
 impl Growth {
-    /// All shards get equal parts of what is unreserved. `None`: nothing is.
+    /// Every shard may get an equal part of the unreserved blocks. `None`: all have memory.
     pub(super) fn new(
         unreserved: Unreserved,
         has: &[u64],

@@ -72,7 +72,8 @@ pub(super) enum Redundancy {
     Parity,
 }
 
-/// What is known on this shard of the bytes of a request. [`classify`] asks only for what it needs.
+/// The facts that this shard knows about the bytes of a request. [`classify`] asks only for those
+/// that it needs.
 pub(super) trait Facts {
     fn spread(&self) -> Spread;
     fn redundancy(&self) -> Redundancy;
