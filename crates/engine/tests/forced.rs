@@ -400,6 +400,62 @@ fn what_p_tells_of_a_drive_that_goes_out_is_told_to_q() {
     }
 }
 
+/// A drive lacked two blocks: one whose content was in parity alone, and a lost one, which counts
+/// as zeros. The journal covered the region. Its resync never ended: the zeros were to be written
+/// to the drive's block, whose stripe had no agreeing parity (`torture --seed 664080398`). And the
+/// two blocks made their whole strip count as missing: where the drive has all blocks, parity
+/// stayed as the crash left it, and counted as good.
+#[test]
+fn blocks_that_a_drive_lacks_are_missing_and_no_others_of_their_strip() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let geometry = setup.geometry();
+    let stripe = (0..geometry.stripes().0)
+        .map(StripeIndex)
+        .find(|stripe| misses_data(&geometry, *stripe))
+        .expect("one");
+    let mut data = (0..geometry.data_strips()).map(DataIndex);
+    let index = data
+        .find(|index| geometry.data_cell(stripe, *index, CopyIndex(0)).drive.0 == MISSING)
+        .expect("it has data there");
+    let cell = geometry.data_cell(stripe, index, CopyIndex(0));
+    let parity = geometry.parity_cell(stripe, ParityIndex(0)).expect("parity");
+    let of_volume = geometry.volume_offset(stripe, index, ByteCount(0)).0 as usize;
+    let next = (1..setup.drives).find(|drive| *drive != parity.drive.0).expect("another");
+    for fails in [false, true] {
+        let (mut sim, all, bytes) = crashed(&setup, 38);
+        let old = pattern(98, geometry.strip().bytes().0);
+        all[parity.drive.as_usize()].poke(parity.offset + ByteCount(1024), &old[1024..]);
+        all[usize::from(MISSING)].make_stuck(range(cell.offset.0, 1024), None);
+        let (envs, setup) = (envs(&sim, &setup), setup.clone());
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            let slot = DriveIndex(MISSING);
+            for change in [
+                Change::Unsynced(regions(&setup)),
+                Change::Marked(regions(&setup)),
+                Change::ForcedByLog(regions(&setup)),
+                Change::Excluded { slot, ranges: vec![range(cell.offset.0, 1024)] },
+                Change::Punctured { slot, ranges: vec![range(cell.offset.0 + 512, 512)] },
+            ] {
+                attachment.state.apply(&change);
+            }
+            let bench = Bench::attach(envs, attachment).await;
+            synced(&bench, &setup).await;
+            if fails {
+                all[usize::from(next)].fail_now();
+            }
+            let why = format!("drive {next} fails: {fails}");
+            let unreadable = look(&bench, &bytes, &why).await;
+            // The lost block; and of the failed drive the one beside the block in parity alone,
+            // and that block.
+            assert_eq!(unreadable, if fails { 3 } else { 1 }, "{why}");
+            let at = of_volume as u64 + 512;
+            assert!(read(bench.volume(), at, 512).await.is_err(), "{why}: the block is lost");
+        })
+        .expect("no stall");
+    }
+}
+
 /// A drive fails during the resync of a region, and a host writes to a resynced stripe: parity
 /// cannot follow, as the region is not synced yet. Had the region then counted as synced, the
 /// failed drive's data would be computed from that parity.

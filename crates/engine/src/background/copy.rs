@@ -122,7 +122,9 @@ pub(crate) async fn copy_stripe(
     let settled = volume.settle_by_word(stripe).await?;
     volume.recorded(&settled).await?;
     let request = |columns| Request::Copy { drive: slot, columns };
-    let copied = volume.recover_by_columns(stripe, request, &Attempt::HELD, &MOVE).await?;
+    let copied = volume
+        .recover_by_columns(stripe, plan::WHOLE_STRIP, request, &Attempt::HELD, &MOVE)
+        .await?;
     if copied.skipped.contains(slot) {
         return Err(IoError::new(IoErrorKind::Gone));
     }

@@ -132,7 +132,7 @@ async fn move_stripe(
     volume.recorded(&settled).await?;
     let how = Attempt { moving: Some((slot, spare.drive)), ..Attempt::HELD };
     let request = |columns| Request::Resync { columns };
-    let moved = volume.recover_by_columns(stripe, request, &how, &MOVE).await?;
+    let moved = volume.recover_by_columns(stripe, plan::WHOLE_STRIP, request, &how, &MOVE).await?;
     match moved.skipped.contains(spare.drive) {
         true => Err(IoError::new(IoErrorKind::Gone)),
         false => Ok(Step::Done { drive_bytes: walk::stripe_bytes(volume) }),

@@ -16,7 +16,10 @@
 //! | two strips of such drives | computed from P and Q together, which stay unchanged |
 //! | a strip of any other drive | unknown: a request that needs redundancy fails |
 //!
-//! Punctured blocks of a missing strip are zeros. If a crash interrupted a write of such blocks
+//! A present drive's excluded blocks whose content is in redundancy alone are missing, and nothing
+//! else of their strip: the rule is applied to each run of columns with the same missing strips.
+//!
+//! Punctured blocks of a missing drive's strip are zeros. If a crash interrupted a write of such blocks
 //! before they left the list, redundancy may include the new content. So settling a stripe updates
 //! redundancy with zeros for these blocks.
 //!
@@ -51,7 +54,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, DriveIndex, DriveSet, StripeIndex};
 
-/// The work to settle a stripe.
+/// The work to settle some columns of a stripe.
 enum Settling {
     /// None: no redundancy is left that could disagree.
     Nothing,
@@ -60,6 +63,24 @@ enum Settling {
     Renew(DriveSet),
     /// The missing data cannot be determined.
     Unknown,
+}
+
+/// The parts of a run of columns before, within and after columns in which a drive lacks blocks.
+fn cut(
+    (run, lacking): (ByteRange, DriveSet),
+    lacked: ByteRange,
+    drive: DriveIndex,
+) -> impl Iterator<Item = (ByteRange, DriveSet)> {
+    let within = run.intersection(lacked);
+    let parts = match within.is_empty() {
+        true => [(run, lacking), (within, lacking), (within, lacking)],
+        false => [
+            (ByteRange::from_to(run.start, within.start), lacking),
+            (within, lacking.with(drive)),
+            (ByteRange::from_to(within.end(), run.end()), lacking),
+        ],
+    };
+    parts.into_iter().filter(|(part, _)| !part.is_empty())
 }
 
 impl Recovery {
@@ -75,10 +96,21 @@ impl Recovery {
         self.state().forced().contains(self.region_of(stripe))
     }
 
-    /// See the rule at the top.
-    fn settling(&self, stripe: StripeIndex) -> Settling {
-        // Excluded blocks are missing, as if their drive were.
-        let health = self.stripe_health(stripe, &self.lacking(stripe));
+    /// The columns of a stripe, cut where the set of drives changes that lack blocks there.
+    fn runs_of_columns(&self, stripe: StripeIndex) -> SmallVec<[(ByteRange, DriveSet); 1]> {
+        let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
+        let mut runs = SmallVec::from_iter([(strip, DriveSet::EMPTY)]);
+        for (drive, place) in self.lacking_places(stripe) {
+            let Some(located) = self.locate(drive, place.start) else { continue };
+            let lacked = ByteRange::new(ByteOffset(located.within.0), place.len);
+            runs = runs.iter().flat_map(|run| cut(*run, lacked, drive)).collect();
+        }
+        runs
+    }
+
+    /// See the rule at the top. `lacking`: drives without their blocks in the columns concerned.
+    fn settling(&self, stripe: StripeIndex, lacking: &DriveSet) -> Settling {
+        let health = self.stripe_health(stripe, lacking);
         let map = self.map(stripe);
         let drive_of = |parity: u16| map.parity_cell(ParityIndex(parity)).map(|cell| cell.drive);
         let (p, q) = (drive_of(0), drive_of(1));
@@ -114,28 +146,14 @@ impl Recovery {
         }
         let mut skipped = DriveSet::EMPTY;
         loop {
-            let lacking = self.lacking(stripe);
-            match self.settling(stripe) {
-                Settling::Nothing => {}
-                Settling::Renew(unbelieved) => {
-                    let renewed =
-                        self.bring_together(stripe, &DriveSet::EMPTY, &unbelieved).await?;
-                    skipped = skipped.union(&renewed);
-                }
-                // The redundancy of excluded blocks is not trustworthy here: these are lost.
-                Settling::Unknown if !lacking.is_empty() => {
-                    self.mend(stripe, &self.lacking_places(stripe), Mend::GiveUp).await?;
-                    match self.lacking(stripe) == lacking {
-                        true => return Err(IoError::new(IoErrorKind::Medium)),
-                        false => continue,
-                    }
-                }
-                Settling::Unknown => return Err(IoError::new(IoErrorKind::Medium)),
+            let lacking = self.lacking_places(stripe);
+            for (columns, lacking) in self.runs_of_columns(stripe) {
+                skipped = skipped.union(&self.settle_columns(stripe, columns, &lacking).await?);
             }
             skipped = skipped.union(&self.count_punctured_as_zeros(stripe).await?);
             // Repeat after a new exclusion: the remaining redundancy must agree with the rest of
             // the stripe.
-            if self.lacking(stripe).minus(&lacking).is_empty() {
+            if self.lacking_places(stripe).iter().all(|place| lacking.contains(place)) {
                 break;
             }
         }
@@ -147,7 +165,35 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// Updates redundancy so that punctured blocks of missing strips are zeros in it.
+    /// Settles columns in which these drives lack their blocks. Returns the drives that were not
+    /// written.
+    ///
+    /// # Errors
+    /// When they cannot be settled.
+    async fn settle_columns(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        columns: ByteRange,
+        lacking: &DriveSet,
+    ) -> Result<DriveSet, IoError> {
+        match self.settling(stripe, lacking) {
+            Settling::Nothing => Ok(DriveSet::EMPTY),
+            Settling::Renew(unbelieved) => {
+                self.bring_together(stripe, columns, &DriveSet::EMPTY, &unbelieved).await
+            }
+            Settling::Unknown if lacking.is_empty() => Err(IoError::new(IoErrorKind::Medium)),
+            // The redundancy of excluded blocks is not trustworthy here: these are lost.
+            Settling::Unknown => {
+                self.mend(stripe, &self.unknown_places(stripe, columns), Mend::GiveUp).await?;
+                match self.unknown_places(stripe, columns).is_empty() {
+                    true => Box::pin(self.settle_columns(stripe, columns, &DriveSet::EMPTY)).await,
+                    false => Err(IoError::new(IoErrorKind::Medium)),
+                }
+            }
+        }
+    }
+
+    /// Updates redundancy so that punctured blocks of missing drives are zeros in it.
     /// Returns the drives that were not written.
     ///
     /// # Errors
@@ -160,7 +206,7 @@ impl Recovery {
         if self.geometry().parity_strips() == 0 {
             return Ok(skipped);
         }
-        let readable = self.stripe_health(stripe, &self.lacking(stripe)).readable;
+        let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable;
         let strip = self.geometry().strip().bytes();
         let missing: SmallVec<[DataIndex; 2]> = self
             .map(stripe)
@@ -199,7 +245,10 @@ impl Recovery {
     /// Settles a stripe that is about to be written, if possible; the caller holds no lock.
     /// Otherwise the write works without redundancy, as in any unsynced region.
     pub(crate) async fn settle_before_write(self: &Rc<Self>, stripe: StripeIndex) {
-        if matches!(self.settling(stripe), Settling::Unknown) {
+        let is_unknown = |(_, lacking): &(ByteRange, DriveSet)| {
+            matches!(self.settling(stripe, lacking), Settling::Unknown)
+        };
+        if self.runs_of_columns(stripe).iter().any(is_unknown) {
             return;
         }
         let key = self.lock_key(stripe);

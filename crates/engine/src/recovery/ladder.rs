@@ -158,14 +158,15 @@ impl Recovery {
         Err(IoError::new(IoErrorKind::Medium))
     }
 
-    /// The same for columns of a stripe without host data: all of them at once, and if that fails,
-    /// in smaller parts.
+    /// The same for columns of a stripe ([`plan::WHOLE_STRIP`]: all) without host data: all of them
+    /// at once, and if that fails, in smaller parts.
     ///
     /// # Errors
     /// Those of [`Recovery::recover`].
     pub(crate) async fn recover_by_columns(
         self: &Rc<Self>,
         stripe: StripeIndex,
+        columns: ByteRange,
         request: impl Fn(ByteRange) -> Request<'static>,
         how: &Attempt,
         ladder: &'static Ladder,
@@ -174,7 +175,7 @@ impl Recovery {
         let strip = ByteRange::new(ByteOffset::ZERO, self.geometry().strip().bytes());
         let mut all =
             Recovered { skipped: DriveSet::EMPTY, around: Places::new(), given_up: Vec::new() };
-        let mut rest = vec![strip];
+        let mut rest = vec![columns.intersection(strip)];
         while let Some(columns) = rest.pop() {
             let asked = if columns == strip { plan::WHOLE_STRIP } else { columns };
             match self.recover(stripe, request(asked), Host::None, how, ladder).await {

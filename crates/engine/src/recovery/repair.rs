@@ -334,14 +334,14 @@ impl Recovery {
         filling: &DriveSet,
     ) -> Result<DriveSet, IoError> {
         if !self.is_forced(stripe) {
-            return self.bring_together(stripe, filling, &DriveSet::EMPTY).await;
+            return self.bring_together(stripe, plan::WHOLE_STRIP, filling, &DriveSet::EMPTY).await;
         }
         let skipped = self.settle_by_word(stripe).await?.minus(filling);
         match filling.is_empty() {
             true => Ok(skipped),
-            false => {
-                Ok(skipped.union(&self.bring_together(stripe, filling, &DriveSet::EMPTY).await?))
-            }
+            false => Ok(skipped.union(
+                &self.bring_together(stripe, plan::WHOLE_STRIP, filling, &DriveSet::EMPTY).await?,
+            )),
         }
     }
 
@@ -369,18 +369,20 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// The same for a stripe whose redundancy is trusted, or whose data is all readable.
+    /// The same for columns of a stripe ([`plan::WHOLE_STRIP`]: all) whose redundancy is trusted, or
+    /// whose data is all readable.
     /// `unbelieved`: drives whose part is computed anew, not read.
     pub(crate) async fn bring_together(
         self: &Rc<Self>,
         stripe: StripeIndex,
+        columns: ByteRange,
         filling: &DriveSet,
         unbelieved: &DriveSet,
     ) -> Result<DriveSet, IoError> {
         let ladder = if self.is_doubtful(stripe) { &RESTORE_DOUBTFUL } else { &RESTORE };
         let how = Attempt { filling: *filling, unbelieved: *unbelieved, ..Attempt::HELD };
         let request = |columns| Request::Resync { columns };
-        let done = self.recover_by_columns(stripe, request, &how, ladder).await?;
+        let done = self.recover_by_columns(stripe, columns, request, &how, ladder).await?;
         if !done.around.is_empty() {
             self.mend(stripe, &done.around, Mend::Look).await?;
         }

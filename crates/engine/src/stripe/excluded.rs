@@ -122,7 +122,7 @@ impl Stripes {
     }
 
     /// Excluded blocks in columns of a stripe whose content is in redundancy alone.
-    pub(super) fn unknown_places(&self, stripe: StripeIndex, columns: ByteRange) -> Places {
+    pub(crate) fn unknown_places(&self, stripe: StripeIndex, columns: ByteRange) -> Places {
         let mut unknown = Places::new();
         let excluded = self.state().excluded_somewhere();
         for (cell, _) in self.map(stripe).cells().filter(|(cell, _)| excluded.contains(cell.drive))
