@@ -166,6 +166,10 @@ impl CacheMemory {
         if MemoryHead::bytes(first) > reserved {
             space.reserve(MemoryHead::bytes(first)).await.map_err(|error| error.to_string())?;
         }
+        // Behind them, a damaged descriptor names no block.
+        for word in (first..cells).map(descriptor_at).filter(|word| words.load(*word) != 0) {
+            words.store(word, 0);
+        }
         let unreserved = bytes.split_off(MemoryHead::bytes(first));
         let (mut found, mut free) = (Vec::new(), Vec::new());
         for (slot, cell) in (0..first).zip(bytes.carve(CELL)) {

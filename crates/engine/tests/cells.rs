@@ -9,7 +9,7 @@ use platform_sim::{DriveOptions, Sim, SimDrive};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, SectorSize, StripSize};
-use write_log::memory::MemoryHead;
+use write_log::memory::{MemoryHead, descriptor_at};
 
 const CELLS: u32 = 16;
 const SECTOR: u64 = 512;
@@ -171,4 +171,29 @@ fn a_host_is_told_of_a_write_past_the_cells_when_all_older_ones_are_cleared() {
         );
     }
     assert!(shared > 0, "one flush of the drives served both");
+}
+
+/// A descriptor was damaged whose block has no memory yet: the shard that got the block later
+/// stopped, because the block did not look free.
+#[test]
+fn a_damaged_descriptor_behind_the_reserved_bytes_names_no_block() {
+    let setup = Setup::new(Level::Raid1, 2);
+    let mut sim = setup.sim(41, 0);
+    let env = envs(&sim, &setup)[0].clone();
+    let ran = sim.run(async move {
+        let size = KeptSize {
+            words: MemoryHead::words(CELLS),
+            bytes: MemoryHead::bytes(CELLS),
+            reserved: MemoryHead::bytes(4),
+        };
+        let kept = env.world().kept_memory("cache", Some(size)).await.expect("there is space");
+        let kept = kept.expect("the memory is created");
+        let words = kept.words.clone();
+        [2, 10].map(descriptor_at).into_iter().for_each(|word| words.store(word, 0xBAD));
+        let mut memory = CacheMemory::make(kept, [1; 16], CELLS).await.expect("it is readable");
+        assert_eq!((memory.free.len(), memory.unreserved.cells()), (4, 12));
+        assert_eq!([2, 10].map(|slot| words.load(descriptor_at(slot))), [0, 0]);
+        memory.unreserved.reserve(12).await.expect("there is memory");
+    });
+    ran.expect("no stall");
 }

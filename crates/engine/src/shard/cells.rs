@@ -184,7 +184,7 @@ impl CellRoom {
         }
         drop(contents);
         *self.words.borrow_mut() = Some(words);
-        self.request_more();
+        self.request_more(false);
         self.changed.notify(&self.env);
     }
 
@@ -193,13 +193,14 @@ impl CellRoom {
         self.more.borrow().as_ref().map_or(0, |more| more.cells as usize)
     }
 
-    /// Requests more blocks when half of the blocks are in use: then they arrive before a write
-    /// waits for one.
-    fn request_more(&self) {
+    /// Requests more blocks when half of the blocks are in use, so that they arrive before a write
+    /// waits for one, and when a write waits because its volume's part is used up.
+    fn request_more(&self, waits: bool) {
         let more = self.more.borrow();
         let Some(more) = more.as_ref().filter(|more| more.cells > 0) else { return };
         let parts = self.parts.borrow();
-        if parts.free() * 2 <= parts.total() && !self.is_more_requested.get() {
+        let is_short = waits || parts.free() * 2 <= parts.total();
+        if is_short && !self.is_more_requested.get() {
             // Full only with the requests of other shards: the next write requests again.
             self.is_more_requested.set(more.requests.send(more.shard).is_ok());
         }
@@ -282,7 +283,7 @@ impl CellRoom {
         if may_take {
             self.parts.borrow_mut().take(volume, cells as u64);
         }
-        self.request_more();
+        self.request_more(!may_take);
         may_take.then(|| {
             self.count(volume, |kinds| kinds.reserved += cells);
             Room { of: self.clone(), volume, cells }
@@ -591,4 +592,33 @@ fn cells_of(cells: Buf) -> impl Iterator<Item = Buf> {
         rest = Some(cell.split_off(CELL)).filter(|rest| !rest.is_empty());
         Some(cell)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::mailbox;
+    use platform_sim::{Sim, SimOptions};
+
+    /// A volume's write waited for its own destages beside memory that could have been reserved:
+    /// more was requested only when half of all blocks were in use.
+    #[test]
+    fn a_write_that_its_volume_has_no_blocks_for_requests_more_memory() {
+        let mut sim = Sim::new(SimOptions::default());
+        let env = sim.env();
+        let ran = sim.run(async move {
+            let room = CellRoom::new(&env);
+            let (requests, mut requested) = mailbox::mailbox(&env, 4);
+            let more = Some(MoreCells { cells: 8, requests, shard: 3 });
+            room.take_over(CellShare { more, ..CellShare::unkept(8, true) });
+            (1..=2).for_each(|volume| room.join(volume));
+            let _held = room.try_reserve(1, 1).expect("there is room");
+            assert_eq!(requested.try_receive(), None, "most of the blocks are free");
+            assert!(room.try_reserve(1, 8).is_none(), "they are not all for one volume");
+            assert_eq!(requested.try_receive(), Some(3));
+            assert!(room.try_reserve(1, 8).is_none());
+            assert_eq!(requested.try_receive(), None, "it is requested once");
+        });
+        ran.expect("no stall");
+    }
 }
