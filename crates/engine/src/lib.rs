@@ -1,7 +1,7 @@
 //! The engine: the life of I/Os on one shard.
 //!
 //! # The life of a request
-//! A **read**: *admit → fast path*, or *admit → look into the cache → plan → execute*. A read whose
+//! A **read**: *admit → direct*, or *admit → look into the cache → plan → execute*. A read whose
 //! bytes must be computed takes *admit → lock → plan → execute*, because the redundancy of a stripe
 //! does not agree while it is written. Blocks that a drive cannot read are repaired after the read
 //! is acknowledged.
@@ -17,8 +17,8 @@
 //! | step | where | what it guarantees |
 //! | --- | --- | --- |
 //! | admit | `host::volume`, `host::split` | the range is inside the volume; the request is cut into requests on one stripe, for the shards that own them; all memory is reserved at once |
-//! | fast path | `host::fast_path`, `members::balance` | a request that needs only mapping has no other cost; of several copies, the least busy and nearest is read |
-//! | runs | `host::runs` | the same for several strips: one operation for contiguous strips of a drive |
+//! | classify | `host::way` | one table decides how a request reaches the drives |
+//! | direct | `host::direct`, `members::balance` | a request that needs only mapping has no other cost, and no task; one operation for contiguous strips of a drive; of several copies, the least busy and nearest is read |
 //! | wait | `cache`, the crate `block-cache` | queued writes to the same columns of a stripe share one plan; a write waits only for requests that have arrived |
 //! | cells | `shard::cells`, the crate `write-log` (`cells`) | acknowledged data is in memory that survives a restart |
 //! | destage | `cache::write_back` | dirty data is destaged for a flush, for free memory, for its age, or when the shard is idle |
@@ -86,7 +86,7 @@ pub use attachment::{
     ReshapeOrder, ReshapePlace, StreamSharing, ToldSectors,
 };
 pub use host::Volume;
-pub use host::{VolumeDrive, VolumeService};
+pub use host::{Explained, VolumeDrive, VolumeService};
 pub use memory::{
     Absorb, CacheCounters, CacheMemory, CacheTerms, CellShare, FoundCell, Marks, MoreCells,
     Unreserved,

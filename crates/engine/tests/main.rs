@@ -1,6 +1,7 @@
 //! Tests of the engine by subject, as one program: their common parts are built once.
 
 mod answers;
+mod as_drive;
 mod beside;
 mod busy;
 mod cache_map;
@@ -8,6 +9,7 @@ mod cells;
 mod choices;
 mod common;
 mod data_log;
+mod direct;
 mod distributed_spare;
 mod first_write;
 mod forced;
@@ -18,11 +20,9 @@ mod log_devices;
 mod lost_blocks;
 mod medium;
 mod members;
-mod quick_reads;
 mod reads;
 mod regressions;
 mod reshape;
-mod runs;
 mod silent;
 mod storms;
 mod tasks;

@@ -15,7 +15,7 @@
 //! - A call runs to completion, even if the caller no longer needs its result.
 
 use crate::sync::Taken;
-use crate::{Buf, BufferPool, Durability, Env, IoError, Slice, StatusExtent};
+use crate::{Buf, BufferPool, Durability, Env, IoError, IoRequest, Receiver, Slice, StatusExtent};
 use std::future::Future;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange, SectorSize};
@@ -101,6 +101,14 @@ pub trait BlockTarget: 'static {
 
     /// Whether hosts may still use the target. Otherwise every request fails with `Gone`.
     fn is_served(&self) -> bool;
+
+    /// Begins a request, unless it needs a task: then nothing has happened, and it is returned. The
+    /// receiver may get the outcome before this returns.
+    fn begin(
+        self: &Rc<Self>,
+        request: IoRequest,
+        receiver: Receiver,
+    ) -> Option<(IoRequest, Receiver)>;
 
     /// Reads `range` into `buf`, which has the same length. Returns the buffer, unless a drive
     /// still uses it after a timeout. Any byte range is allowed; whole sectors are faster.

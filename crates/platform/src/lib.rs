@@ -59,7 +59,7 @@ pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, KeptSpace, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
-pub use ops::{Completion, Io, OnReturn};
+pub use ops::{Completion, Io, OnReturn, Receiver};
 pub use outcome::IoOutcome;
 pub use oversight::{Exceeded, Overseer};
 pub use parts::Parts;

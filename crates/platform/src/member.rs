@@ -173,7 +173,9 @@ impl Member {
         self.start_with(request, false)
     }
 
-    fn start_with(&self, request: IoRequest, is_short: bool) -> Io {
+    /// The same. `is_short`: a read that redundancy can serve as well
+    /// ([`TimeLimits::short_read`]).
+    pub fn start_with(&self, request: IoRequest, is_short: bool) -> Io {
         let terms = self.terms(&request, is_short);
         let has_place = terms.has_place;
         let (io, completion) = Io::start(self.env.executor(), terms);
@@ -218,8 +220,8 @@ impl Member {
     }
 
     /// Starts a request that notifies `whom` with `token`: when the drive returns it, or when its
-    /// time limit passes. That may be before this call returns. `is_short`: a read that redundancy
-    /// can serve as well ([`TimeLimits::short_read`]).
+    /// time limit passes. That may be before this call returns. `is_short` as in
+    /// [`Member::start_with`].
     pub fn start_for(
         &self,
         request: IoRequest,

@@ -40,6 +40,24 @@ pub trait OnReturn {
     fn returned(&self, token: u32, outcome: IoOutcome);
 }
 
+/// The receiver of a request's outcome, which takes no task.
+pub enum Receiver {
+    /// The waiter of an operation of a drive.
+    Completion(Completion),
+    /// This one, with this token.
+    OnReturn(Rc<dyn OnReturn>, u32),
+}
+
+impl Receiver {
+    /// Delivers the outcome.
+    pub fn complete(self, outcome: IoOutcome) {
+        match self {
+            Receiver::Completion(completion) => completion.complete(outcome),
+            Receiver::OnReturn(whom, token) => whom.returned(token, outcome),
+        }
+    }
+}
+
 /// The waiter of an operation in flight.
 #[derive(Default)]
 pub(crate) enum Waiter {

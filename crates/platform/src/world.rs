@@ -217,10 +217,15 @@ impl Env {
 
     /// Charges virtual time for processor work in a model; no effect on the real platform.
     pub async fn compute(&self, work: Work) {
-        let time = self.inner.world.charge(work);
+        let time = self.charge(work);
         if !time.is_zero() {
             self.sleep(time).await;
         }
+    }
+
+    /// The same for a caller that sleeps for the result itself.
+    pub fn charge(&self, work: Work) -> Duration {
+        self.inner.world.charge(work)
     }
 
     /// Records an event.

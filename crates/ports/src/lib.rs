@@ -37,7 +37,7 @@ mod tls;
 pub use access::Access;
 pub use encryption::{Certificates, Encryption, Unfit};
 pub use error::{Error, ErrorKind, Result};
-pub use protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
+pub use protocol::{Arrival, Arrived, Data, Greeted, Offer, Protocol, Reply, Step, Transfer, Wire};
 pub use server::{ConnectionSlot, Server, ServerOptions};
 pub use session::{Refused, Session, SessionOptions};
 pub use shard::{Known, MOST_CONNECTIONS, PortMessage, port_mailbox, serve_shard};

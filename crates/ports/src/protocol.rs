@@ -2,13 +2,15 @@
 
 use crate::access::{Access, ClientIdentity, Rights};
 use crate::encryption::Encryption;
-use crate::session::{ConnectionState, Inlet, Session};
+use crate::session::{ConnectionState, Inlet, Refused, Session};
 use crate::tls;
-use platform::{BlockTarget, Buf, Peer, Slice, Slices, Stream, Targets, longest_payload};
+use platform::{
+    BlockTarget, Buf, Durability, Peer, Slice, Slices, Stream, Targets, longest_payload,
+};
 use rustls::pki_types::CertificateDer;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::ByteCount;
+use units::{ByteCount, ByteRange};
 
 pub use crate::session::Arrival;
 
@@ -56,6 +58,13 @@ pub trait Protocol: Sized + 'static {
     /// Why the received bytes end the connection.
     fn decode(&self, decoder: &mut Self::Decoder, bytes: &[u8]) -> Result<Step<Self>, String>;
 
+    /// The data transfer that a request is, if it is nothing else: the session may carry it out
+    /// without a task.
+    fn transfer(&self, request: &Self::Request) -> Option<Transfer>;
+
+    /// Builds the reply to a [transfer](Protocol::transfer).
+    fn answer(&self, request: &Self::Request, result: Result<Data, Refused>) -> Reply<Self::Head>;
+
     /// Executes a request through calls of the session, and builds its reply.
     fn execute<T: BlockTarget>(
         session: &Session<Self, T>,
@@ -101,6 +110,18 @@ pub enum Arrived<P: Protocol> {
     /// The connection ends, for this reason.
     End(String),
 }
+
+/// A read or write of a range, which is not empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// A read.
+    Read(ByteRange),
+    /// A write.
+    Write(ByteRange, Durability),
+}
+
+/// What a read has read; `None`: nothing, or it is a write.
+pub type Data = Option<Slice>;
 
 /// The reply to one request.
 pub struct Reply<H> {

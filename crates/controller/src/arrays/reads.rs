@@ -53,7 +53,7 @@ pub(crate) struct Reads {
 impl Arrays {
     /// The cache use of a volume's reads, for a volume that is being attached or whose settings
     /// have changed.
-    pub(super) fn read_terms(&self, volume: &Volume) -> ReadTerms {
+    pub(crate) fn read_terms(&self, volume: &Volume) -> ReadTerms {
         let label = volume.label();
         let has_cache = self.read_cache.0 > 0;
         let (read_mode, cache_mode) = match has_cache {

@@ -6,8 +6,10 @@ use crate::commands::explain_cache::explain_cache;
 use crate::interface::{Error, ErrorKind, Explain, Reply, Result};
 use layout::{Geometry, Level, Shape};
 use ondisk::WriteMode;
-use plan::{Health, RequestKind};
-use units::{ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, StripSize};
+use plan::{Health, Method, RequestKind};
+use units::{
+    ByteCount, ByteOffset, ByteRange, DriveCount, DriveIndex, DriveSet, SectorSize, StripSize,
+};
 use volume_state::{Regions, VolumeState};
 
 /// The word that asks for the cache content instead of an operation.
@@ -33,18 +35,24 @@ impl Commands {
                 range.len.0, range.start.0
             )));
         }
-        let (regions, state, terms, cached) = match &request.volume {
+        let (regions, state, terms, cache) = match &request.volume {
             Some(volume) => {
                 let (array, volume) = self.arrays.find_volume(volume)?;
                 // For a reshaping volume: the layout that stores the first byte.
                 let (volume, state) = self.arrays.side_of(&array, &volume, request.offset_bytes);
                 let regions = Regions::of(&engine::served(&volume.geometry));
                 let terms = self.arrays.journal_terms(&array, &volume);
-                (regions, state, terms, when_answered(&volume, kind))
+                let cache = CacheUse {
+                    answers: when_answered(&volume, kind),
+                    is_write_back: mode_of(&volume) != WriteMode::WriteThrough,
+                    reads: self.arrays.read_terms(&volume).cached,
+                    sector: SectorSize::from_bytes(volume.label().sector_bytes).unwrap_or_default(),
+                };
+                (regions, state, terms, cache)
             }
             None => {
                 let regions = Regions::of(&parameters(request)?);
-                (regions, VolumeState::optimal(&regions), None, None)
+                (regions, VolumeState::optimal(&regions), None, CacheUse::default())
             }
         };
         let geometry = regions.geometry();
@@ -69,7 +77,21 @@ impl Commands {
         let explanation = explained.map_err(invalid)?;
         let mut value = serde_json::to_value(&explanation).map_err(invalid)?;
         let mut text = explanation.to_string();
-        if let Some(sentence) = cached {
+        let explained = engine::Explained {
+            regions: &regions,
+            state: &state,
+            without: &failed,
+            sector: cache.sector,
+            is_write_back: cache.is_write_back,
+            caches_reads: cache.reads,
+        };
+        let by_mapping = explanation.stripes.iter().all(|of| of.method == Method::Direct);
+        if let Some(way) = explained.way(kind, range, by_mapping) {
+            let (title, plans) = text.split_once('\n').unwrap_or((&text, ""));
+            text = format!("{title}\nCarried out {way}\n{plans}");
+            value["way"] = way.into();
+        }
+        if let Some(sentence) = cache.answers {
             text = format!("{sentence}\n\n{text}");
             value["cache"] = sentence.into();
         }
@@ -77,9 +99,24 @@ impl Commands {
     }
 }
 
+/// What the cache of a volume does with a request.
+#[derive(Default)]
+struct CacheUse {
+    /// See [`when_answered`].
+    answers: Option<String>,
+    is_write_back: bool,
+    /// Reads fill it.
+    reads: bool,
+    sector: SectorSize,
+}
+
+fn mode_of(volume: &Volume) -> WriteMode {
+    volume.mode_in_effect().map_or(WriteMode::WriteThrough, |in_effect| in_effect.mode)
+}
+
 /// When a write is acknowledged, if not at the end of its plan: a sentence.
 fn when_answered(volume: &Volume, kind: RequestKind) -> Option<String> {
-    let mode = volume.mode_in_effect()?.mode;
+    let mode = mode_of(volume);
     if kind != RequestKind::Write || mode == WriteMode::WriteThrough || !volume.is_served() {
         return None;
     }

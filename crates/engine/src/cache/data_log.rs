@@ -290,7 +290,7 @@ impl Cache {
     }
 
     /// Whether records of an earlier start may be live.
-    pub(super) fn is_unfenced(&self) -> bool {
+    pub(crate) fn is_unfenced(&self) -> bool {
         self.promises.is_unfenced.get()
     }
 

@@ -134,7 +134,7 @@ pub(crate) async fn put_stripes(
 }
 
 /// The locks of a write to an idle, healthy stripe.
-struct Alone {
+pub(crate) struct Alone {
     _writing: Writing,
     _held: Guard,
     _by_journal: ByJournal,
@@ -142,7 +142,7 @@ struct Alone {
 
 /// Takes all locks of a write if they are free. `None`: the write goes through its line, where it
 /// may wait or be joined.
-fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alone> {
+pub(crate) fn alone(cache: &Rc<Cache>, stripe: StripeIndex, range: ByteRange) -> Option<Alone> {
     if cache.uses_write_back() || !cache.lines.borrow().may_be_passed(stripe, range) {
         return None;
     }
@@ -172,7 +172,7 @@ pub(crate) async fn put_alone(
 }
 
 /// Completes such a write. Write-back may have been enabled during it.
-async fn written_alone(
+pub(crate) async fn written_alone(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
     durability: Durability,
@@ -185,27 +185,9 @@ async fn written_alone(
     }
 }
 
-/// Like `put_alone`, for bytes that [may](crate::stripe::Stripes::may_go_to_copies) go directly to
-/// all copies of a mirror.
-pub(crate) async fn put_copies(
-    cache: &Rc<Cache>,
-    stripe: StripeIndex,
-    range: ByteRange,
-    data: &Slice,
-    durability: Durability,
-) -> Option<Result<(), IoError>> {
-    let alone = alone(cache, stripe, range)?;
-    let changing = cache.begin_change(stripe, range);
-    let done = match cache.write_to_copies(stripe, range, data, durability).await {
-        true => Ok(()),
-        false => Box::pin(put_after_copies(cache, stripe, range, data.clone(), durability)).await,
-    };
-    drop((changing, alone));
-    Some(written_alone(cache, stripe, durability, done).await)
-}
-
-/// Repeats a failed write to copies by a plan. If that fails too, copies may differ.
-async fn put_after_copies(
+/// Repeats a failed write to copies by a plan; the caller holds its locks. If that fails too, copies
+/// may differ.
+pub(crate) async fn put_after_copies(
     cache: &Rc<Cache>,
     stripe: StripeIndex,
     range: ByteRange,

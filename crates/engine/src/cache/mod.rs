@@ -38,7 +38,10 @@ mod restored;
 mod write_back;
 
 pub(crate) use clean::AheadRead;
-pub(crate) use destage::{put, put_alone, put_copies, put_part, put_stripes, write_stripe};
+pub(crate) use destage::{
+    Alone, alone, put, put_after_copies, put_alone, put_part, put_stripes, write_stripe,
+    written_alone,
+};
 pub(crate) use locked::{lock_columns, lock_to_write};
 
 use crate::attachment::Attachment;

@@ -1,13 +1,17 @@
-//! A volume as a drive, for users of the drive interface: StorageBench, other arrays.
+//! A volume as a drive, for users of the drive interface: StorageBench, other arrays. A request
+//! takes a task, unless it [needs none](Volume::begin).
 
-use crate::host::{Volume, VolumeDrive};
+use crate::host::Volume;
 use crate::volume::VolumeSpec;
 use platform::{
-    Buf, Bufs, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind, IoOutcome, IoRequest,
-    Service, Slice,
+    Buf, Bufs, Completion, Drive, DriveIdentity, DriveInfo, DriveKind, IoError, IoErrorKind,
+    IoOutcome, IoRequest, Receiver, Served, Service, Slice,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
+
+/// The most requests in progress with a task each; others wait.
+const MOST_REQUESTS: usize = 512;
 
 /// A volume as this shard serves it: drive requests, served by async functions.
 pub struct VolumeService {
@@ -42,7 +46,9 @@ impl VolumeService {
 
     /// The volume as a drive.
     pub fn as_drive(self) -> VolumeDrive {
-        VolumeDrive::new(self)
+        let volume = self.volume.clone();
+        let served = Served::new(volume.shard().env(), self, MOST_REQUESTS);
+        VolumeDrive { volume, served }
     }
 }
 
@@ -53,6 +59,28 @@ impl Service for VolumeService {
 
     async fn serve(&self, request: IoRequest) -> IoOutcome {
         serve(&self.volume, request).await
+    }
+}
+
+/// A volume, as this shard serves it, behind the interface of a drive.
+pub struct VolumeDrive {
+    volume: Rc<Volume>,
+    served: Served<VolumeService>,
+}
+
+impl Drive for VolumeDrive {
+    fn info(&self) -> &DriveInfo {
+        self.served.info()
+    }
+
+    fn start(&self, request: IoRequest, completion: Completion) {
+        match self.volume.begin(request, Receiver::Completion(completion)) {
+            Some((request, Receiver::Completion(completion))) => {
+                self.served.start(request, completion);
+            }
+            Some((_, Receiver::OnReturn(..))) => unreachable!("it returns what it got"),
+            None => {}
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::host::Volume;
 use crate::members::Drives;
 use platform::sync::Taken;
 use platform::{
-    BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, Slice, StatusExtent,
-    TargetGeometry,
+    BlockTarget, Buf, DriveInfo, Durability, HostSectors, IoError, IoRequest, Receiver, Slice,
+    StatusExtent, TargetGeometry,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
@@ -68,6 +68,14 @@ impl BlockTarget for Volume {
             && self
                 .moving()
                 .is_none_or(|moving| moving.successor().is_none_or(|next| next.is_served()))
+    }
+
+    fn begin(
+        self: &Rc<Self>,
+        request: IoRequest,
+        receiver: Receiver,
+    ) -> Option<(IoRequest, Receiver)> {
+        Volume::begin(self, request, receiver)
     }
 
     fn read(

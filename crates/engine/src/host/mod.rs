@@ -5,20 +5,20 @@
 mod ahead;
 mod as_drive;
 mod block_target;
+mod direct;
 mod exchange;
-mod fast_path;
+mod explain;
 mod moving;
-mod quick_reads;
-mod runs;
 mod split;
 mod status;
 mod stripe_request;
+mod taskless;
 mod volume;
 mod way;
 
-pub use as_drive::VolumeService;
+pub use as_drive::{VolumeDrive, VolumeService};
 pub(crate) use exchange::{Exchange, Job, Then};
+pub use explain::Explained;
 pub(crate) use moving::{Moving, begin_reshape, end_reshape, show_reshaped, take_back_reshape};
-pub use quick_reads::VolumeDrive;
 pub(crate) use split::Parent;
 pub use volume::Volume;

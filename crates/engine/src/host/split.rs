@@ -2,7 +2,7 @@
 //! requests for the shards that own their stripes, and reassembled. All of them run in parallel.
 
 use crate::cache::Cache;
-use crate::host::runs::LONGEST;
+use crate::host::direct::LONGEST;
 use crate::host::status::Extents;
 use crate::host::{Exchange, Job, Then, Volume};
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};

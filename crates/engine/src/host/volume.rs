@@ -1,13 +1,16 @@
-//! A volume as one shard serves it to hosts: requests are checked and counted. They take the fast
-//! path, run as one stripe request in the caller's task, or as several ([`split`]).
+//! A volume as one shard serves it to hosts: requests are checked and counted. They are
+//! [direct](crate::host::direct), run as one stripe request in the caller's task, or as several
+//! ([`split`]).
 
 use crate::attachment::{Attachment, ToldSectors};
 use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
+use crate::host::direct::{self, Direct, Finished};
 use crate::host::split::{self, Whole};
+use crate::host::taskless::Taskless;
 use crate::host::way::{self, Facts, Kind, Redundancy, Spread, Way};
-use crate::host::{Exchange, Moving, fast_path, moving, runs, status, stripe_request};
-use crate::members::Drives;
+use crate::host::{Exchange, Moving, moving, status, stripe_request};
+use crate::members::{Drives, User};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
 use crate::shard::Resources;
@@ -36,6 +39,7 @@ pub struct Volume {
     /// Counters of these, by operation.
     traffic: TrafficRow,
     pub(super) ahead: ReadingAhead,
+    pub(super) taskless: Rc<Taskless>,
     /// The other side, once it is reshaping.
     pub(super) moving: RefCell<Option<Rc<Moving>>>,
 }
@@ -48,6 +52,12 @@ impl Deref for Volume {
     }
 }
 
+/// A host's request in progress: a user of its volume.
+pub(super) struct Entered {
+    user: User,
+    timed: Option<Timed>,
+}
+
 impl Volume {
     pub(crate) fn attach(
         shard: &Resources,
@@ -56,11 +66,18 @@ impl Volume {
     ) -> platform::Result<Rc<Volume>> {
         let drives = Drives::attach(shard, attachment)?;
         let cache = Cache::new(Recovery::new(Stripes::new(drives, attachment)?), attachment);
-        let (exchange, hidden) = (exchange.clone(), Cell::new(attachment.hidden));
-        let traffic = attachment.meter.traffic.join();
-        let ahead = ReadingAhead::new(shard.env(), &cache, &exchange);
-        let (told, requests, moving) = (attachment.told.clone(), Cell::new(0), RefCell::default());
-        Ok(Rc::new(Volume { cache, exchange, hidden, told, requests, traffic, ahead, moving }))
+        let ahead = ReadingAhead::new(shard.env(), &cache, exchange);
+        Ok(Rc::new(Volume {
+            cache,
+            exchange: exchange.clone(),
+            hidden: Cell::new(attachment.hidden),
+            told: attachment.told.clone(),
+            requests: Cell::new(0),
+            traffic: attachment.meter.traffic.join(),
+            ahead,
+            taskless: Rc::default(),
+            moving: RefCell::default(),
+        }))
     }
 
     /// Checks the invariants of the engine's layers, which hold between any two steps. An error
@@ -180,30 +197,92 @@ impl Volume {
         range: ByteRange,
         buf: Buf,
     ) -> (Result<(), IoError>, Option<Buf>) {
-        // Streams are tracked whatever the way.
-        let is_for_read_cache =
-            self.follows_reads() && self.is_aligned(range) && !self.goes_past(range, &buf);
+        let is_for_read_cache = self.is_for_read_cache(range);
+        self.follow_read(range, buf.is_hollow());
         let facts = RequestFacts { volume: self, range, is_for_read_cache };
-        let back = match (way::classify(Kind::Read, &facts), facts.spread()) {
-            (Way::Nothing, _) => return (Ok(()), Some(buf)),
-            (Way::Sectors, _) => return Box::pin(self.read_unaligned(range, buf)).await,
-            (Way::Direct, Spread::Strip) => fast_path::read(self, range, buf).await,
-            (Way::Direct, _) => Box::pin(runs::read(self, range, buf)).await,
-            (Way::Copies | Way::Stripes, _) => Err(Some(buf)),
+        let by_stripes = match way::classify(Kind::Read, &facts).way {
+            Way::Nothing => return (Ok(()), Some(buf)),
+            Way::Sectors => return Box::pin(self.read_unaligned(range, buf)).await,
+            Way::Direct => match Box::pin(self.read_directly(range, buf)).await {
+                Finished::Done(buf) => return (Ok(()), buf),
+                Finished::Failed(error) => return (Err(error), None),
+                Finished::ByStripes(buf) => buf,
+            },
+            Way::Copies | Way::Stripes => Some(buf),
         };
-        match back {
-            Ok(buf) => (Ok(()), Some(buf)),
-            Err(buf) => self.read_by_stripes(range, buf).await,
+        self.read_by_stripes(range, by_stripes).await
+    }
+
+    async fn read_directly(self: &Rc<Self>, range: ByteRange, buf: Buf) -> Finished {
+        let Some(mut direct) = Direct::read(self, range) else {
+            return Finished::ByStripes(Some(buf));
+        };
+        let requests = direct.reads(self, buf);
+        direct.run(self, requests).await
+    }
+
+    async fn write_directly(
+        self: &Rc<Self>,
+        way: Way,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> Finished {
+        let Some(mut direct) = self.map_write(way, range) else {
+            return Finished::ByStripes(None);
+        };
+        let requests = direct.writes(self, data, durability);
+        direct.run(self, requests).await
+    }
+
+    /// A host's read that is direct, mapped; the host has entered the volume. `None`: it is not
+    /// direct, and nothing has happened.
+    pub(super) fn enter_read(
+        self: &Rc<Self>,
+        range: ByteRange,
+        is_hollow: bool,
+    ) -> Option<(Direct, Entered)> {
+        if self.moving.borrow().is_some() || self.check(range).is_err() {
+            return None;
+        }
+        let is_for_read_cache = self.is_for_read_cache(range);
+        let facts = RequestFacts { volume: self, range, is_for_read_cache };
+        if way::classify(Kind::Read, &facts).way != Way::Direct {
+            return None;
+        }
+        let (user, direct) = (self.enter().ok()?, Direct::read(self, range)?);
+        let timed = self.note_request(Operation::Read);
+        self.follow_read(range, is_hollow);
+        Some((direct, Entered { user, timed }))
+    }
+
+    /// The same for a write.
+    pub(super) fn enter_write(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: &Slice,
+    ) -> Option<(Direct, Entered)> {
+        if self.moving.borrow().is_some() || self.is_unfenced() || self.check(range).is_err() {
+            return None;
+        }
+        let way = self.way_of_write(range, data);
+        let (user, direct) = (self.enter().ok()?, self.map_write(way, range)?);
+        Some((direct, Entered { user, timed: self.note_write(range) }))
+    }
+
+    /// A write of this way, mapped. `None`: it needs plans.
+    fn map_write(&self, way: Way, range: ByteRange) -> Option<Direct> {
+        match way {
+            Way::Direct => Direct::write(self, range),
+            Way::Copies => Direct::copies(self, range),
+            Way::Nothing | Way::Sectors | Way::Stripes => None,
         }
     }
 
-    /// Whether a host's read of that range is a single operation of a drive, which needs no task.
-    pub(super) fn is_quick_read(&self, range: ByteRange) -> bool {
-        if self.moving.borrow().is_some() || self.follows_reads() || self.check(range).is_err() {
-            return false;
-        }
-        let facts = RequestFacts { volume: self, range, is_for_read_cache: false };
-        facts.spread() == Spread::Strip && way::classify(Kind::Read, &facts) == Way::Direct
+    /// A host's request has ended.
+    pub(super) fn leave<T>(&self, entered: Entered, len: ByteCount, result: &Result<T, IoError>) {
+        self.note_end(entered.timed, len, result);
+        drop(entered.user);
     }
 
     /// Reads whole sectors by plans, after the caller has entered this layout. Without a buffer: a
@@ -234,12 +313,25 @@ impl Volume {
         self.read_sectors(range, buf).await
     }
 
-    /// Whether a read of whole sectors may bypass the cache, which records it.
-    fn goes_past(&self, range: ByteRange, buf: &Buf) -> bool {
-        // The owner of another shard's stripe records its reads.
-        let Some((stripe, within)) = self.only_stripe(range) else { return false };
-        ahead::follow(self, stripe, within, self.next_tag(), buf.is_hollow());
-        !self.wants_read(stripe, within)
+    /// Whether the read cache has bytes of a read, or is to be filled by it. The owner of another
+    /// shard's stripe decides that.
+    fn is_for_read_cache(&self, range: ByteRange) -> bool {
+        self.follows_reads()
+            && self
+                .only_stripe(range)
+                .is_none_or(|(stripe, within)| self.wants_read(stripe, within))
+    }
+
+    /// Tracks the stream of a host's read, whatever its way, and reads ahead. The owner of another
+    /// shard's stripe tracks its reads.
+    fn follow_read(&self, range: ByteRange, is_hollow: bool) {
+        if !self.follows_reads() {
+            return;
+        }
+        let whole = range.align_out(self.spec.sector.bytes());
+        if let Some((stripe, within)) = self.only_stripe(whole).filter(|_| !range.is_empty()) {
+            ahead::follow(self, stripe, within, self.next_tag(), is_hollow);
+        }
     }
 
     /// Partial sectors: reads the sectors around them and copies.
@@ -251,9 +343,6 @@ impl Volume {
         let whole = range.align_out(self.spec.sector.bytes());
         let _edges = self.shard.reserve_read_edges(whole.len).await;
         let sectors = self.take_scratch(whole.len, buf.is_hollow());
-        if self.follows_reads() {
-            self.goes_past(whole, &sectors);
-        }
         let (result, sectors) = self.read_sectors(whole, sectors).await;
         if let (Ok(()), Some(sectors)) = (&result, sectors)
             && !buf.is_hollow()
@@ -319,10 +408,7 @@ impl Volume {
     ) -> Result<(), IoError> {
         self.check(range)?;
         let _user = self.enter()?;
-        let timed = self.note_request(Operation::Write);
-        if timed.is_some() && !range.is_aligned(ALIGNMENT) {
-            self.count(|counters| counters.unaligned_writes += 1);
-        }
+        let timed = self.note_write(range);
         let result = match self.moving() {
             None => self.write_entered(range, data, durability).await,
             Some(moving) => Box::pin(moving::write(self, &moving, range, data, durability)).await,
@@ -345,18 +431,47 @@ impl Volume {
         data: Slice,
         durability: Durability,
     ) -> Result<(), IoError> {
-        let kind = if data.is_zero() { Kind::WriteZeroes } else { Kind::Write };
-        let facts = RequestFacts { volume: self, range, is_for_read_cache: false };
-        let done = match (way::classify(kind, &facts), facts.spread()) {
-            (Way::Nothing, _) => Some(Ok(())),
-            (Way::Copies, _) => fast_path::write_copies(self, range, &data, durability).await,
-            (Way::Direct, Spread::Strip) => fast_path::write(self, range, &data, durability).await,
-            (Way::Direct, _) => Box::pin(runs::write(self, range, &data, durability)).await,
-            (Way::Sectors | Way::Stripes, _) => None,
+        let done = match self.way_of_write(range, &data) {
+            Way::Nothing => Some(Ok(())),
+            way @ (Way::Direct | Way::Copies) => {
+                match Box::pin(self.write_directly(way, range, data.clone(), durability)).await {
+                    Finished::Done(_) => Some(Ok(())),
+                    Finished::Failed(error) => Some(Err(error)),
+                    Finished::ByStripes(_) => None,
+                }
+            }
+            Way::Sectors | Way::Stripes => None,
         };
-        if let Some(result) = done {
-            return result;
+        match done {
+            Some(result) => result,
+            None => self.write_by_stripes(range, data, durability).await,
         }
+    }
+
+    fn way_of_write(&self, range: ByteRange, data: &Slice) -> Way {
+        let kind = if data.is_zero() { Kind::WriteZeroes } else { Kind::Write };
+        way::classify(kind, &RequestFacts { volume: self, range, is_for_read_cache: false }).way
+    }
+
+    /// A host's write begins. `None`: it is not from a host.
+    fn note_write(&self, range: ByteRange) -> Option<Timed> {
+        let timed = self.note_request(Operation::Write)?;
+        if !range.is_aligned(ALIGNMENT) {
+            self.count(|counters| counters.unaligned_writes += 1);
+        }
+        Some(timed)
+    }
+
+    /// Writes by plans, after the caller has entered this layout.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`].
+    pub(super) async fn write_by_stripes(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> Result<(), IoError> {
         let of = self.next_tag();
         match self.only_stripe(range) {
             Some((stripe, within)) => {
@@ -503,12 +618,7 @@ impl Facts for RequestFacts<'_> {
     }
 
     fn redundancy(&self) -> Redundancy {
-        let volume = self.volume;
-        match (volume.geometry().parity_strips(), volume.is_redundant()) {
-            (0, false) => Redundancy::None,
-            (0, true) => Redundancy::Copies,
-            _ => Redundancy::Parity,
-        }
+        Redundancy::of(self.volume.geometry())
     }
 
     fn is_aligned(&self) -> bool {
@@ -528,7 +638,7 @@ impl Facts for RequestFacts<'_> {
     }
 
     fn is_well(&self) -> bool {
-        runs::is_well(self.volume, self.range)
+        direct::is_well(self.volume, self.range)
     }
 
     fn may_go_to_copies(&self) -> bool {

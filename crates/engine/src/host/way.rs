@@ -1,17 +1,7 @@
 //! How a host's request reaches the drives: one table, by the facts of the bytes that it touches.
 //!
-//! | request | facts | way |
-//! | --- | --- | --- |
-//! | any | no bytes | nothing |
-//! | read | partial sectors | [`Way::Sectors`] |
-//! | read | the read cache has, or wants, the bytes | [`Way::Stripes`] |
-//! | read | dirty bytes, or bytes of other shards that may be dirty | [`Way::Stripes`] |
-//! | read in one strip | | [`Way::Direct`] |
-//! | read over strips | a host's, no fault in their regions | [`Way::Direct`] |
-//! | write | partial sectors, zeroes, or data may be dirty | [`Way::Stripes`] |
-//! | write in one strip of a mirror | this shard's stripe, no fault in its region | [`Way::Copies`] |
-//! | write without redundancy | no fault in the volume | [`Way::Direct`] |
-//! | all others | | [`Way::Stripes`] |
+//! Each [`Row`] is a constant below; [`classify`] returns the first that applies. `explain` prints
+//! it.
 //!
 //! The way is a first choice. A direct request continues by stripes if it meets a lock, a stripe
 //! that is not in use or not initialised, a drive that fails, or data that is given up meanwhile.
@@ -51,6 +41,16 @@ pub(super) enum Spread {
     Strip,
     /// In several strips.
     Strips,
+}
+
+impl Redundancy {
+    pub(super) fn of(geometry: &Geometry) -> Redundancy {
+        match (geometry.parity_strips(), geometry.copies()) {
+            (0, 1) => Redundancy::None,
+            (0, _) => Redundancy::Copies,
+            _ => Redundancy::Parity,
+        }
+    }
 }
 
 impl Spread {
@@ -94,36 +94,91 @@ pub(super) trait Facts {
     fn is_shown(&self) -> bool;
 }
 
-/// The way of a request.
-pub(super) fn classify(kind: Kind, facts: &impl Facts) -> Way {
+/// A row of the table.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Row {
+    pub(super) way: Way,
+    /// The requests of the row.
+    pub(super) request: &'static str,
+    /// The facts that select it among them.
+    pub(super) facts: &'static str,
+}
+
+const fn row(way: Way, request: &'static str, facts: &'static str) -> Row {
+    Row { way, request, facts }
+}
+
+static EMPTY: Row = row(Way::Nothing, "a request", "of no bytes");
+static READ_SECTORS: Row = row(Way::Sectors, "a read", "of parts of sectors");
+static READ_BESIDE_FAULT: Row =
+    row(Way::Stripes, "a read over several strips", "a fault in their regions, or a task's read");
+static READ_CACHE: Row =
+    row(Way::Stripes, "a read", "the read cache has the bytes, or is to be filled");
+static READ_DIRTY: Row = row(Way::Stripes, "a read", "the write cache may have newer data");
+static READ_STRIP: Row = row(Way::Direct, "a read", "inside one strip");
+static READ_STRIPS: Row =
+    row(Way::Direct, "a read over several strips", "no fault in their regions");
+static WRITE_ZEROES: Row = row(Way::Stripes, "a write of zeroes", "drives may do without data");
+static WRITE_BACK: Row = row(Way::Stripes, "a write", "the cache may acknowledge writes");
+static WRITE_SECTORS: Row = row(Way::Stripes, "a write", "of parts of sectors");
+static WRITE_COPIES: Row =
+    row(Way::Copies, "a write inside one strip of a mirror", "no fault in its region");
+static WRITE_ALONE: Row = row(Way::Direct, "a write without redundancy", "no fault in the volume");
+static WRITE: Row = row(Way::Stripes, "a write", "redundancy must follow, or there is a fault");
+
+/// All rows.
+#[cfg(test)]
+static ROWS: [&Row; 13] = [
+    &EMPTY,
+    &READ_SECTORS,
+    &READ_BESIDE_FAULT,
+    &READ_CACHE,
+    &READ_DIRTY,
+    &READ_STRIP,
+    &READ_STRIPS,
+    &WRITE_ZEROES,
+    &WRITE_BACK,
+    &WRITE_SECTORS,
+    &WRITE_COPIES,
+    &WRITE_ALONE,
+    &WRITE,
+];
+
+/// The row of a request.
+pub(super) fn classify(kind: Kind, facts: &impl Facts) -> &'static Row {
     match (kind, facts.spread()) {
-        (_, Spread::Nowhere) => Way::Nothing,
+        (_, Spread::Nowhere) => &EMPTY,
         (Kind::Read, spread) => of_read(spread, facts),
         (Kind::Write, spread) => of_write(spread, facts),
-        (Kind::WriteZeroes, _) => Way::Stripes,
+        (Kind::WriteZeroes, _) => &WRITE_ZEROES,
     }
 }
 
-fn of_read(spread: Spread, facts: &impl Facts) -> Way {
+fn of_read(spread: Spread, facts: &impl Facts) -> &'static Row {
     if !facts.is_aligned() {
-        return Way::Sectors;
+        return &READ_SECTORS;
     }
-    let may_map = spread == Spread::Strip || facts.is_shown() && facts.is_well();
-    match may_map && !facts.is_for_read_cache() && !facts.may_be_dirty() {
-        true => Way::Direct,
-        false => Way::Stripes,
+    match spread {
+        Spread::Strips if !(facts.is_shown() && facts.is_well()) => &READ_BESIDE_FAULT,
+        _ if facts.is_for_read_cache() => &READ_CACHE,
+        _ if facts.may_be_dirty() => &READ_DIRTY,
+        Spread::Strips => &READ_STRIPS,
+        Spread::Strip | Spread::Nowhere => &READ_STRIP,
     }
 }
 
-fn of_write(spread: Spread, facts: &impl Facts) -> Way {
-    if facts.is_write_back() || !facts.is_aligned() {
-        return Way::Stripes;
+fn of_write(spread: Spread, facts: &impl Facts) -> &'static Row {
+    if facts.is_write_back() {
+        return &WRITE_BACK;
+    }
+    if !facts.is_aligned() {
+        return &WRITE_SECTORS;
     }
     let may_map = || spread == Spread::Strip || facts.is_shown();
     match facts.redundancy() {
-        Redundancy::None if may_map() && facts.is_well() => Way::Direct,
-        Redundancy::Copies if facts.may_go_to_copies() => Way::Copies,
-        _ => Way::Stripes,
+        Redundancy::None if may_map() && facts.is_well() => &WRITE_ALONE,
+        Redundancy::Copies if facts.may_go_to_copies() => &WRITE_COPIES,
+        _ => &WRITE,
     }
 }
 
@@ -191,7 +246,7 @@ mod tests {
     #[test]
     fn no_direct_way_passes_what_it_must_not_pass() {
         for (kind, known) in all() {
-            let way = classify(kind, &known);
+            let way = classify(kind, &known).way;
             if way == Way::Direct || way == Way::Copies {
                 assert!(known.is_aligned(), "{kind:?}: partial sectors are completed under a lock");
                 assert!(kind != Kind::WriteZeroes, "zeroes may become trims, which need plans");
@@ -217,8 +272,12 @@ mod tests {
     /// The number of combinations of each way: a row that changes is noticed.
     #[test]
     fn every_row_of_the_table_leads_somewhere() {
+        for row in ROWS {
+            let has_one = all().any(|(kind, known)| std::ptr::eq(classify(kind, &known), row));
+            assert!(has_one, "no request has this row: {row:?}");
+        }
         let count = |kind, way| {
-            all().filter(|(of, known)| *of == kind && classify(kind, known) == way).count()
+            all().filter(|(of, known)| *of == kind && classify(kind, known).way == way).count()
         };
         assert_eq!(count(Kind::Read, Way::Direct), 3 * (16 + 4));
         assert_eq!(count(Kind::Write, Way::Direct), 16 + 8);

@@ -13,6 +13,7 @@ use crate::stripe::Stripes;
 use ::block_cache::LineName;
 use plan::Request;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
 /// Whether the read cache holds data of a volume.
@@ -26,14 +27,14 @@ pub(crate) struct CleanUse {
 }
 
 /// Guard: bytes of a stripe are being changed.
-pub(crate) enum Changing<'a> {
+pub(crate) enum Changing {
     /// The read cache is notified.
     Seen { _change: shard::Change },
     /// The read cache holds no data of the volume, and will not before this has ended.
-    Unseen(&'a CleanUse),
+    Unseen(Rc<CleanUse>),
 }
 
-impl Drop for Changing<'_> {
+impl Drop for Changing {
     fn drop(&mut self) {
         if let Changing::Unseen(of) = self {
             of.unseen.set(of.unseen.get() - 1);
@@ -72,13 +73,13 @@ impl Stripes {
     }
 
     /// Begins a change of bytes of a stripe on the drives.
-    pub(crate) fn begin_change(&self, stripe: StripeIndex, range: ByteRange) -> Changing<'_> {
+    pub(crate) fn begin_change(&self, stripe: StripeIndex, range: ByteRange) -> Changing {
         if self.clean.keeps.get() {
             let change = self.shard.clean().begin_change(self.line_name(stripe), range);
             return Changing::Seen { _change: change };
         }
         self.clean.unseen.set(self.clean.unseen.get() + 1);
-        Changing::Unseen(&self.clean)
+        Changing::Unseen(self.clean.clone())
     }
 
     /// Removes these stripes from the read cache.

@@ -25,7 +25,7 @@ mod trouble;
 mod write_faults;
 
 pub(crate) use attempt::{Attempt, Ended, Patience};
-pub(crate) use clean::CleanUse;
+pub(crate) use clean::{Changing, CleanUse};
 pub use compute::count_as_zeros;
 pub(crate) use dirty::{DirtyRegions, Writing, begin_marked_write, begin_write};
 pub(crate) use drive_ops::{DriveOp, DriveOps};

@@ -27,7 +27,7 @@ pub struct Stripes {
     pub(super) initialising: Initialising,
     pub(super) journal: JournalSlot,
     /// Whether the read cache keeps data of the volume.
-    pub(crate) clean: CleanUse,
+    pub(crate) clean: Rc<CleanUse>,
     /// Regions that move between the distributed spare and their home drives, with the number of
     /// tasks; writes to them wait.
     pub(super) gated: RefCell<BTreeMap<RegionIndex, u32>>,
@@ -61,7 +61,7 @@ impl Stripes {
             dirty: DirtyRegions::new(drives.regions.count, attachment.state.marked(), owns),
             flushing: Flush::default(),
             initialising: Initialising::default(),
-            clean: CleanUse::default(),
+            clean: Rc::default(),
             journal: JournalSlot::new(
                 shard.env(),
                 attachment.journal.as_ref(),

@@ -3,8 +3,8 @@
 use super::CAPACITY;
 use platform::sync::{Credits, Taken};
 use platform::{
-    BlockTarget, Buf, Durability, Env, HostSectors, IoError, Slice, StatusExtent, TargetGeometry,
-    Targets,
+    BlockTarget, Buf, Durability, Env, HostSectors, IoError, IoRequest, Receiver, Slice,
+    StatusExtent, TargetGeometry, Targets,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,6 +91,14 @@ impl BlockTarget for Served {
 
     fn is_served(&self) -> bool {
         !self.disk.is_away.get()
+    }
+
+    fn begin(
+        self: &Rc<Self>,
+        request: IoRequest,
+        receiver: Receiver,
+    ) -> Option<(IoRequest, Receiver)> {
+        Some((request, receiver))
     }
 
     async fn read(

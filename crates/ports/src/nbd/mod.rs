@@ -17,8 +17,10 @@ mod exports;
 mod requests;
 
 use crate::access::ClientIdentity;
-use crate::protocol::{Arrival, Arrived, Greeted, Offer, Protocol, Reply, Step, Wire};
-use crate::session::Session;
+use crate::protocol::{
+    Arrival, Arrived, Data, Greeted, Offer, Protocol, Reply, Step, Transfer, Wire,
+};
+use crate::session::{Refused, Session};
 use ::nbd::{
     Command, Encryption, ErrorReply, Exports, Negotiated, Replies, ReplyHeader, ReplyStyle,
     Request, RequestEvent, RequestStream, ServerEvent, ServerHandshake,
@@ -147,6 +149,14 @@ impl Protocol for Nbd {
             }
         };
         Ok(Step { consumed: step.consumed, arrived })
+    }
+
+    fn transfer(&self, request: &Request) -> Option<Transfer> {
+        requests::transfer(request)
+    }
+
+    fn answer(&self, request: &Request, result: Result<Data, Refused>) -> Reply<Head> {
+        requests::answer(&self.replies, request, result)
     }
 
     fn execute<T: BlockTarget>(

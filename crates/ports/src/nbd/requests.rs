@@ -1,9 +1,9 @@
 //! Executes one request: maps the NBD command to calls of the session, and their result to a reply.
 
 use super::{Head, Nbd};
-use crate::protocol::Reply;
+use crate::protocol::{Data, Reply, Transfer};
 use crate::session::{Refused, Session};
-use ::nbd::{Command, CommandFlags, Errno, Extent, MAX_EXTENTS, Request};
+use ::nbd::{Command, CommandFlags, Errno, Extent, MAX_EXTENTS, Replies, Request};
 use platform::{BlockStatus, BlockTarget, Durability, IoErrorKind, Slice, StatusExtent};
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -57,14 +57,53 @@ enum Body {
     Whole(Vec<u8>),
 }
 
+fn range_of(request: &Request) -> ByteRange {
+    ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.length_bytes))
+}
+
+fn durability_of(request: &Request) -> Durability {
+    if request.flags.fua() { Durability::Durable } else { Durability::Cached }
+}
+
+/// See [`Protocol::transfer`](crate::protocol::Protocol::transfer).
+pub(super) fn transfer(request: &Request) -> Option<Transfer> {
+    let range = range_of(request);
+    match request.command {
+        _ if range.is_empty() => None,
+        Command::Read => Some(Transfer::Read(range)),
+        Command::Write => Some(Transfer::Write(range, durability_of(request))),
+        _ => None,
+    }
+}
+
+/// The reply to a read or write.
+pub(super) fn answer(
+    replies: &Replies,
+    request: &Request,
+    result: Result<Data, Refused>,
+) -> Reply<Head> {
+    let body = result.map(|data| data.map_or(Body::None, Body::Data));
+    reply(replies, request, body.map_err(Refusal::from))
+}
+
+fn reply(replies: &Replies, request: &Request, outcome: Outcome<Body>) -> Reply<Head> {
+    match outcome {
+        Ok(Body::None) => Reply::head(Head::Header(replies.done(request.reply_to()))),
+        Ok(Body::Data(data)) => Reply::data(Head::Header(replies.read(request)), data),
+        Ok(Body::Whole(bytes)) => Reply::whole(&bytes),
+        Err(Refusal { errno, message }) => {
+            Reply::error(Head::Error(Box::new(replies.error(request.reply_to(), errno, message))))
+        }
+    }
+}
+
 /// Executes a request and builds its reply.
 pub(super) async fn execute<T: BlockTarget>(
     session: &Session<Nbd, T>,
     request: Request,
     payload: Option<Slice>,
 ) -> Reply<Head> {
-    let range = ByteRange::new(ByteOffset(request.offset_bytes), ByteCount(request.length_bytes));
-    let durability = if request.flags.fua() { Durability::Durable } else { Durability::Cached };
+    let (range, durability) = (range_of(&request), durability_of(&request));
     let outcome: Outcome<Body> = match request.command {
         Command::Read => session.read(range).await.map(Body::Data).map_err(Refusal::from),
         Command::Write => done(session.write(range, payload, durability).await),
@@ -81,15 +120,7 @@ pub(super) async fn execute<T: BlockTarget>(
         // Handled when requests are parsed.
         Command::Disconnect => Err(Refusal { errno: Errno::Inval, message: "not a request" }),
     };
-    let replies = session.protocol().replies;
-    match outcome {
-        Ok(Body::None) => Reply::head(Head::Header(replies.done(request.reply_to()))),
-        Ok(Body::Data(data)) => Reply::data(Head::Header(replies.read(&request)), data),
-        Ok(Body::Whole(bytes)) => Reply::whole(&bytes),
-        Err(Refusal { errno, message }) => {
-            Reply::error(Head::Error(Box::new(replies.error(request.reply_to(), errno, message))))
-        }
-    }
+    reply(&session.protocol().replies, &request, outcome)
 }
 
 fn done(result: Result<(), Refused>) -> Outcome<Body> {

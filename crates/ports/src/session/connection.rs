@@ -1,8 +1,9 @@
 //! The state that the tasks of one connection share.
 //!
-//! The reader (the session's own task) receives requests and hands each to a worker. A worker
-//! executes it and queues the reply. The writer sends replies. Each waits for a condition on this
-//! value, and is woken explicitly.
+//! The reader (the session's own task) receives requests. A transfer that
+//! [needs no task](super::transfers) is started at once; each other request is handed to a worker,
+//! which executes it and queues the reply. The writer sends replies. Each waits for a condition on
+//! this value, and is woken explicitly.
 //!
 //! # Invariants
 //! A request is *under way* from its parsing until its reply was sent or dropped. The reader
@@ -11,11 +12,12 @@
 //! admitted request always gets a worker.
 
 use super::life::ConnectionState;
+use super::transfers::Transfers;
 use super::writer::Queued;
 use super::{Memory, Refused};
 use crate::protocol::{Protocol, Reply};
 use platform::{
-    BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId, Work,
+    BlockTarget, Env, Host, IoError, IoErrorKind, Slice, Stream, TargetGeometry, TaskId,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,6 +25,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 use units::ByteCount;
 
 /// The limits of one connection.
@@ -55,6 +58,8 @@ pub(super) struct Job<R> {
     /// The payload of a write.
     pub payload: Option<Slice>,
     pub memory: Option<Memory>,
+    /// The time that a model takes for it.
+    pub modelled: Duration,
 }
 
 /// The mailbox of a worker, for one request.
@@ -79,6 +84,7 @@ pub struct Session<P: Protocol, T> {
     bytes_under_way: Cell<u64>,
     idle: RefCell<Vec<Rc<Worker<P::Request>>>>,
     workers: Cell<u32>,
+    pub(super) transfers: Transfers<P::Request>,
     pub(super) queue: RefCell<VecDeque<Queued<P::Head>>>,
     writer: Cell<Option<TaskId>>,
     writer_ended: Cell<bool>,
@@ -111,6 +117,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             bytes_under_way: Cell::new(0),
             idle: RefCell::default(),
             workers: Cell::new(0),
+            transfers: Transfers::default(),
             queue: RefCell::default(),
             writer: Cell::new(None),
             writer_ended: Cell::new(false),
@@ -182,8 +189,9 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         self.host.set_outstanding(requests);
     }
 
-    /// Hands an admitted request to a worker, which starts it at once.
+    /// Starts an admitted request: without a task, or in a worker, which starts it at once.
     pub(super) fn start(self: &Rc<Self>, job: Job<P::Request>) {
+        let Some(job) = self.begin(job) else { return };
         let idle = self.idle.borrow_mut().pop();
         match idle {
             Some(worker) => {
@@ -239,13 +247,12 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
             job: Cell::new(None),
         });
         let mut next = Some(first);
-        while let Some(Job { request, payload, memory }) = next {
-            self.env.compute(Work::HostRequest).await;
-            let reply = P::execute(&self, request, payload).await;
-            if reply.is_error {
-                self.count(|counters| counters.errors += 1);
+        while let Some(Job { request, payload, memory, modelled }) = next {
+            if !modelled.is_zero() {
+                self.env.sleep(modelled).await;
             }
-            self.reply(reply, memory);
+            let reply = P::execute(&self, request, payload).await;
+            self.answer(reply, memory);
             self.idle.borrow_mut().push(worker.clone());
             next = poll_fn(|_| match worker.job.take() {
                 Some(job) => Poll::Ready(Some(job)),
@@ -256,6 +263,14 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         }
         self.workers.set(self.workers.get() - 1);
         self.tell_reader();
+    }
+
+    /// Queues the reply to a request that was executed.
+    pub(super) fn answer(&self, reply: Reply<P::Head>, memory: Option<Memory>) {
+        if reply.is_error {
+            self.count(|counters| counters.errors += 1);
+        }
+        self.reply(reply, memory);
     }
 
     /// Queues the reply to an outstanding request.

@@ -8,6 +8,7 @@ mod connection;
 mod inlet;
 mod life;
 mod requests;
+mod transfers;
 mod writer;
 
 pub use connection::Session;
@@ -22,7 +23,7 @@ use crate::protocol::{Arrived, Greeted, Protocol, Wire};
 use crate::shard::{ClientConnection, Port, Uses};
 use connection::{Job, Limits};
 use platform::sync::Taken;
-use platform::{Buf, BufferPool, Targets};
+use platform::{Buf, BufferPool, Targets, Work};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -243,7 +244,8 @@ impl<P: Protocol, S: Targets> Reader<'_, P, S> {
             };
             taken = Some(received.freeze());
         }
-        self.session.start(Job { request, payload: taken, memory });
+        let modelled = self.port.env().charge(Work::HostRequest);
+        self.session.start(Job { request, payload: taken, memory, modelled });
         Ok(())
     }
 

@@ -32,9 +32,18 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         result.map_err(|error| self.refused(error))?;
         // A drive kept the buffer, and no replacement was available.
         let buf = buf.ok_or(Refused::Failed(IoError::new(IoErrorKind::TimedOut)))?;
+        self.note_read(range);
+        Ok(buf.freeze())
+    }
+
+    pub(super) fn note_read(&self, range: ByteRange) {
         self.count(|counters| counters.read_bytes += range.len.0);
         self.host.count_read(range.len.0);
-        Ok(buf.freeze())
+    }
+
+    pub(super) fn note_written(&self, range: ByteRange) {
+        self.count(|counters| counters.written_bytes += range.len.0);
+        self.host.count_write(range.len.0);
     }
 
     /// Writes `payload`, as long as `range`; an empty write has none.
@@ -51,8 +60,7 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         let payload = payload.unwrap_or_else(|| Slice::zero(ByteCount::ZERO));
         let result = self.target().write(range, payload, durability).await;
         result.map_err(|error| self.refused(error))?;
-        self.count(|counters| counters.written_bytes += range.len.0);
-        self.host.count_write(range.len.0);
+        self.note_written(range);
         Ok(())
     }
 

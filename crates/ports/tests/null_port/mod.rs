@@ -11,7 +11,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use platform::{BlockTarget, Durability, Slice, Targets};
-use ports::{Arrival, Arrived, Greeted, Offer, Protocol, Refused, Reply, Session, Step, Wire};
+use ports::{
+    Arrival, Arrived, Data, Greeted, Offer, Protocol, Refused, Reply, Session, Step, Transfer, Wire,
+};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange};
 
@@ -111,16 +113,29 @@ impl Protocol for Null {
         Ok(Step { consumed, arrived: Some(Arrived::Request { request, payload, memory }) })
     }
 
+    fn transfer(&self, request: &Request) -> Option<Transfer> {
+        match request.is_write {
+            _ if request.range.is_empty() => None,
+            true => Some(Transfer::Write(request.range, Durability::Cached)),
+            false => Some(Transfer::Read(request.range)),
+        }
+    }
+
     async fn execute<T: BlockTarget>(
         session: &Session<Null, T>,
         request: Request,
         payload: Option<Slice>,
     ) -> Reply<[u8; HEAD_BYTES]> {
-        let Request { is_write, tag, range } = request;
+        let Request { is_write, range, .. } = request;
         let result = match is_write {
             true => session.write(range, payload, Durability::Cached).await.map(|()| None),
             false => session.read(range).await.map(Some),
         };
+        session.protocol().answer(&request, result)
+    }
+
+    fn answer(&self, request: &Request, result: Result<Data, Refused>) -> Reply<[u8; HEAD_BYTES]> {
+        let tag = request.tag;
         let head = |status: u8| [status, tag[0], tag[1], tag[2], tag[3]];
         match result {
             Ok(None) => Reply::head(head(DONE)),

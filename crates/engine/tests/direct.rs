@@ -1,5 +1,5 @@
-//! Requests over several strips: one operation per run of a drive, the same bytes, and the planned
-//! path in all other cases.
+//! Direct requests over several strips: one operation per run of a drive, the same bytes, and the
+//! planned path in all other cases.
 
 use crate::common::{self, Bench, Setup, VOLUME, envs, pattern, read, write};
 use engine::{Absorb, Attachment, CacheTerms, ReportKind, ShardMessage};

@@ -1,9 +1,9 @@
-//! A volume as a drive: reads without a task, and their fallback on failure.
+//! A volume as a drive: direct requests without a task, and their fallback on failure.
 
 use crate::common::{self, Bench, Setup, drive, envs, pattern, range, write};
-use engine::{ReportKind, VolumeService};
+use engine::{Attachment, ReadTerms, ReportKind, VolumeService};
 use layout::Level;
-use platform::{Buf, Member};
+use platform::{Buf, Durability, IoError, IoErrorKind, Member};
 use platform_sim::SimDrive;
 use smallvec::smallvec;
 use std::rc::Rc;
@@ -38,8 +38,15 @@ async fn expect_strips(member: &Member, bytes: &[u8]) {
     }
 }
 
+/// No request to the volume as a drive has needed a task.
+fn expect_no_task(bench: &Bench, which: &str) {
+    let tasks = bench.env.executor().unfinished_tasks();
+    let needed = ["served drive", "unfinished direct request"];
+    assert!(!tasks.iter().any(|task| needed.contains(task)), "{which}: needed a task: {tasks:?}");
+}
+
 #[test]
-fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
+fn direct_reads_need_no_task_and_all_others_come_to_the_same() {
     for (level, drives) in [(Level::Raid0, 3), (Level::Raid10, 4), (Level::Raid5, 4)] {
         let setup = Setup::new(level, drives);
         let mut sim = setup.sim(5, 0);
@@ -52,10 +59,14 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             expect_strips(&member, &bytes).await;
             let quick = bench.volume().counters().fast_path - before;
             assert_eq!(quick, 16, "{level:?}");
-            let tasks = bench.env.executor().unfinished_tasks();
-            assert!(!tasks.contains(&"served drive"), "{level:?}: reads needed a task: {tasks:?}");
-            // Across the end of a strip; part of a sector; two buffers; empty.
-            for (at, len) in [(2048, STRIP), (100, 300), (0, 16 * STRIP), (512, 0)] {
+            expect_no_task(&bench, &format!("{level:?}, one strip"));
+            // Across the end of a strip; all strips.
+            for (at, len) in [(2048, STRIP), (0, 16 * STRIP)] {
+                assert!(read(&member, at, len).await == bytes[at as usize..][..len as usize]);
+            }
+            expect_no_task(&bench, &format!("{level:?}, several strips"));
+            // Part of a sector; empty; two buffers.
+            for (at, len) in [(100, 300), (512, 0)] {
                 assert!(read(&member, at, len).await == bytes[at as usize..][..len as usize]);
             }
             let tasks = bench.env.executor().unfinished_tasks();
@@ -69,6 +80,89 @@ fn reads_inside_a_strip_go_the_fast_path_and_all_others_come_to_the_same() {
             let past =
                 member.read(ByteOffset(1 << 50), smallvec![Buf::unpooled(ByteCount(512))]).await;
             assert!(past.result.is_err() && past.buffers.len() == 1, "the buffer comes back");
+            assert_eq!(member.outstanding(), 0);
+            bench.volume().check_invariants().expect("the result is correct");
+        });
+        ran.expect("no stall");
+    }
+}
+
+async fn write_drive(member: &Member, at: u64, bytes: &[u8]) -> Result<u64, IoError> {
+    let data = Buf::copy_of(bytes).freeze();
+    member.write(ByteOffset(at), smallvec![data], Durability::Cached).await.result
+}
+
+#[test]
+fn direct_writes_and_reads_that_are_tracked_need_no_task() {
+    // A write in a strip, one across strips, and one of all strips. On mirrors: in a strip.
+    let cases = [
+        (Level::Raid0, 3, &[(STRIP, 1024), (2048, STRIP), (0, 16 * STRIP)][..]),
+        (Level::Raid1, 2, &[(STRIP, 1024), (5 * STRIP, STRIP)]),
+        (Level::Raid10, 4, &[(STRIP, 1024), (5 * STRIP, STRIP)]),
+    ];
+    for (level, drives, writes) in cases {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(9, 0);
+        let copies: Vec<SimDrive> = (0..drives).map(|index| drive(&sim, index)).collect();
+        let envs = envs(&sim, &setup);
+        let ran = sim.run(async move {
+            let attachment = setup.attachment(&envs[0]).await;
+            let reads = ReadTerms { read_ahead: true, cached: false, most_ahead: None };
+            let bench = Bench::attach(envs, Attachment { reads, ..attachment }).await;
+            let mut bytes = pattern(3, 16 * STRIP);
+            let member = as_drive(&bench, &bytes).await;
+            for (at, len) in writes.iter().copied() {
+                let new = pattern(at + 4, len);
+                bytes[at as usize..][..len as usize].copy_from_slice(&new);
+                assert_eq!(write_drive(&member, at, &new).await, Ok(len));
+                // Reads over several stripes take tasks: the owner of each stripe tracks its part.
+                expect_strips(&member, &bytes).await;
+            }
+            expect_no_task(&bench, &format!("{level:?}: writes, and reads with read-ahead"));
+            for mirror in copies.iter().filter(|_| level == Level::Raid1) {
+                let got = mirror.read_true(ByteOffset(0), ByteCount(16 * STRIP));
+                assert!(got == bytes, "every copy has it");
+            }
+            bench.volume().check_invariants().expect("the result is correct");
+        });
+        ran.expect("no stall");
+    }
+}
+
+/// A drive that is gone may still carry out a write: without redundancy the write fails, once, and
+/// is not repeated. Any other failure is repeated. All free the stripe.
+#[test]
+fn a_direct_write_that_fails_is_answered_once_and_frees_its_stripe() {
+    for ((level, drives), is_gone) in [(Level::Raid0, 3), (Level::Raid1, 2)]
+        .into_iter()
+        .flat_map(|shape| [false, true].map(|is_gone| (shape, is_gone)))
+    {
+        let setup = Setup::new(level, drives);
+        let mut sim = setup.sim(10, 0);
+        let (bad, envs) = (drive(&sim, 1), envs(&sim, &setup));
+        let ran = sim.run(async move {
+            let bench = Bench::start(envs, &setup).await;
+            let mut bytes = pattern(5, 16 * STRIP);
+            let member = as_drive(&bench, &bytes).await;
+            match is_gone {
+                true => bad.fail_now(),
+                false => bad.fail_next(1, Some("write"), IoErrorKind::Medium),
+            }
+            // The second strip is on the second drive, whatever the level.
+            let new = pattern(6, STRIP);
+            let result = write_drive(&member, STRIP, &new).await;
+            let is_lost = is_gone && level == Level::Raid0;
+            assert_eq!(result.is_err(), is_lost, "{level:?}: {result:?}");
+            bench.wait(Duration::from_secs(1)).await;
+            let failed = bench.count(|kind| matches!(kind, ReportKind::DriveFailed { .. }));
+            assert!(failed > 0 || !is_gone, "{level:?}: the drive is out");
+            if !is_lost {
+                bytes[STRIP as usize..][..new.len()].copy_from_slice(&new);
+                // A part of a sector is completed under the exclusive lock.
+                bytes[STRIP as usize + 100..][..300].fill(7);
+                write(bench.volume(), STRIP + 100, &[7; 300]).await.expect("the stripe is free");
+                assert!(read(&member, 0, 16 * STRIP).await == bytes, "{level:?}: it is written");
+            }
             assert_eq!(member.outstanding(), 0);
             bench.volume().check_invariants().expect("the result is correct");
         });

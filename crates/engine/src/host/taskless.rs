@@ -1,0 +1,141 @@
+//! [Direct](crate::host::direct) requests that no task waits for: the completions of their drives
+//! carry them on.
+//!
+//! # Fault model and invariants
+//! - A drive calls this code when it returns an operation, possibly long after the deadline and
+//!   from any context: no operation starts here. A task continues a request that is not done.
+//! - A request counts as a user of its volume until it is acknowledged, exactly once.
+//! - Requests to a volume that is reshaping, and writes that restored data may override, take
+//!   tasks.
+
+use crate::host::Volume;
+use crate::host::direct::{Direct, DriveRequest, DriveRequests, Finished, MOST_RUNS};
+use crate::host::volume::Entered;
+use platform::{IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
+use std::cell::RefCell;
+use std::rc::Rc;
+use units::ByteRange;
+
+/// A direct request that waits for its drives.
+struct UnderWay {
+    volume: Rc<Volume>,
+    direct: Direct,
+    entered: Entered,
+    receiver: Receiver,
+}
+
+/// The direct requests of a volume that no task waits for, by their places.
+#[derive(Default)]
+pub(super) struct Taskless {
+    under_way: RefCell<Vec<Option<UnderWay>>>,
+    free: RefCell<Vec<u32>>,
+}
+
+impl Volume {
+    /// Begins a request, unless it needs a task: then nothing has happened, and it is returned. The
+    /// receiver may get the outcome before this returns.
+    pub fn begin(
+        self: &Rc<Self>,
+        request: IoRequest,
+        receiver: Receiver,
+    ) -> Option<(IoRequest, Receiver)> {
+        match request {
+            IoRequest::Read { offset, mut buffers } if buffers.len() == 1 => {
+                let range = ByteRange::new(offset, buffers[0].len());
+                let Some((mut direct, entered)) = self.enter_read(range, buffers[0].is_hollow())
+                else {
+                    return Some((IoRequest::Read { offset, buffers }, receiver));
+                };
+                let buf = buffers.pop().expect("a read of one buffer");
+                let requests = direct.reads(self, buf);
+                let read = UnderWay { volume: self.clone(), direct, entered, receiver };
+                self.taskless.start(read, requests);
+            }
+            IoRequest::Write { offset, slices, durability } if slices.len() == 1 => {
+                let range = ByteRange::new(offset, slices[0].len());
+                let Some((mut direct, entered)) = self.enter_write(range, &slices[0]) else {
+                    return Some((IoRequest::Write { offset, slices, durability }, receiver));
+                };
+                let requests = direct.writes(self, slices[0].clone(), durability);
+                let write = UnderWay { volume: self.clone(), direct, entered, receiver };
+                self.taskless.start(write, requests);
+            }
+            request => return Some((request, receiver)),
+        }
+        None
+    }
+}
+
+impl Taskless {
+    fn start(self: &Rc<Self>, request: UnderWay, requests: DriveRequests) {
+        let is_short = request.direct.is_short();
+        let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            let mut under_way = self.under_way.borrow_mut();
+            under_way.push(None);
+            under_way.len() as u32 - 1
+        });
+        let before = self.under_way.borrow_mut()[place as usize].replace(request);
+        assert!(before.is_none(), "place {place} is free");
+        // The last one may return, and end the request, before its start returns.
+        for (run, DriveRequest { member, request }) in requests.into_iter().enumerate() {
+            let token = place * MOST_RUNS as u32 + run as u32;
+            member.start_for(request, is_short, self.clone(), token);
+        }
+    }
+}
+
+impl OnReturn for Taskless {
+    fn returned(&self, token: u32, outcome: IoOutcome) {
+        let (place, run) = (token as usize / MOST_RUNS, token as usize % MOST_RUNS);
+        let ended = {
+            let under_way = &mut self.under_way.borrow_mut()[place];
+            let request = under_way.as_mut().expect("its request is under way");
+            let is_last = request.direct.returned(&request.volume, run, outcome);
+            is_last.then(|| under_way.take()).flatten()
+        };
+        let Some(request) = ended else { return };
+        self.free.borrow_mut().push(place as u32);
+        match request.direct.is_complete(&request.volume) {
+            true => request.answer(),
+            false => {
+                let env = request.volume.shard().env().clone();
+                env.spawn("unfinished direct request", request.finish());
+            }
+        }
+    }
+}
+
+impl UnderWay {
+    /// Acknowledges a request that is complete.
+    fn answer(self) {
+        let UnderWay { volume, direct, entered, receiver } = self;
+        let len = direct.range().len;
+        // Its stripes are free before its host can send the next request.
+        let buf = direct.complete(&volume);
+        volume.leave(entered, len, &Ok(()));
+        receiver.complete(IoOutcome::done(len.0).with_buffers(buf.into_iter().collect()));
+    }
+
+    /// Completes it in a task.
+    async fn finish(self) {
+        let UnderWay { volume, direct, entered, receiver } = self;
+        let (range, written) = (direct.range(), direct.written());
+        let (result, buf) = match (direct.finish(&volume).await, written) {
+            (Finished::Done(buf), _) => (Ok(()), buf),
+            (Finished::Failed(error), _) => (Err(error), None),
+            (Finished::ByStripes(buf), None) => {
+                let (result, buf) = volume.read_by_stripes(range, buf).await;
+                match buf {
+                    Some(_) => (result, buf),
+                    None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), buf),
+                }
+            }
+            (Finished::ByStripes(_), Some((data, durability))) => {
+                (volume.write_by_stripes(range, data, durability).await, None)
+            }
+        };
+        volume.leave(entered, range.len, &result);
+        let outcome = IoOutcome { result: result.map(|()| range.len.0), ..IoOutcome::done(0) };
+        receiver.complete(outcome.with_buffers(buf.into_iter().collect()));
+    }
+}
