@@ -38,8 +38,7 @@ fn a_drive_that_failed_is_no_spare_until_an_operator_clears_it() {
     assert_eq!(
         bench.show("data").drives[1].name,
         "c",
-        "the drive that never failed takes the \
-        slot"
+        "the drive that never failed takes the slot"
     );
     // The drive works again, and is still listed as failed.
     bench.sim.drive("b").unwrap().clear_write_errors();
@@ -141,10 +140,9 @@ fn a_drive_that_comes_and_goes_is_left_to_the_operator_in_the_end() {
         bench.wait(30);
     }
     assert_eq!(bench.show("data").state, VolumeState::Degraded);
-    assert!(bench.has_event(
-        "stays out of service until an operator runs 'softroc drive online \
-        b'"
-    ));
+    assert!(
+        bench.has_event("stays out of service until an operator runs 'softroc drive online b'")
+    );
     bench.ask(Command::DriveOnline { drive: "b".into() }).unwrap();
     bench.wait(60);
     assert_eq!(bench.show("data").state, VolumeState::Optimal);
@@ -233,10 +231,10 @@ fn a_drive_that_an_operator_failed_stays_failed_when_a_spare_has_its_slot() {
             reason.contains(&failure.why) && reason.contains("drive clear-failed b"),
             "{reason}"
         );
-        assert!(health_of(&mut bench, "b").is_some_and(|what| what.contains(
-            "declared failed by an \
-                operator"
-        )));
+        assert!(
+            health_of(&mut bench, "b")
+                .is_some_and(|what| what.contains("declared failed by an operator"))
+        );
         is_taken_for_nothing(&mut bench, "b");
         match restart {
             0 => bench.restart(&[]),

@@ -266,10 +266,7 @@ fn a_drive_that_is_smaller_than_what_is_taken_of_the_others_is_refused() {
     let small = ReshapeVolume { add: vec!["s".into()], ..order(WAYS[0]) };
     let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(small));
     assert!(
-        why.contains(
-            "drive s is smaller than the space that 'data' uses on each \
-        drive"
-        ),
+        why.contains("drive s is smaller than the space that 'data' uses on each drive"),
         "{why}"
     );
 }

@@ -118,10 +118,8 @@ fn a_volume_that_has_no_room_on_fewer_drives_is_named_with_what_there_is() {
     assert_eq!(more.data_start_bytes + more.member_bytes, wall.data_start_bytes);
     let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(scene.order()));
     let room = size / 3 * 2;
-    let command = format!(
-        "run 'softroc volume migrate more --remove d --size {room} \
-        --destroy-data'"
-    );
+    let command =
+        format!("run 'softroc volume migrate more --remove d --size {room} --destroy-data'");
     assert!(why.contains("'more'") && why.contains(&command), "{why}");
     let leads = ReshapeVolume {
         volume: "more".into(),

@@ -286,10 +286,8 @@ fn room_is_given_up_by_order_alone_and_comes_back_while_nothing_has_moved() {
         let bytes = bench.show("data").capacity_bytes;
         let why = bench.refused(ErrorKind::WrongState, Command::VolumeReshape(way.order()));
         let room = bytes / 3 * 2;
-        let command = format!(
-            "run 'softroc volume migrate data --remove d --size {room} \
-            --destroy-data'"
-        );
+        let command =
+            format!("run 'softroc volume migrate data --remove d --size {room} --destroy-data'");
         assert!(why.contains(&command), "{why}");
         let smaller = |size| ReshapeVolume { size_bytes: Some(size), ..way.order() };
         let why = bench.refused(ErrorKind::LosesData, Command::VolumeReshape(smaller(room)));
@@ -342,8 +340,7 @@ fn drives_that_cannot_be_removed_are_refused_with_the_nearest_way() {
         (remove(&["e"]), "drive e does not belong to 'data'; 'softroc volume show data'"),
         (
             ReshapeVolume { add: vec!["e".into()], ..remove(&["d"]) },
-            "volume migrate data --remove \
-            d",
+            "volume migrate data --remove d",
         ),
         (remove(&["c", "d"]), "at least"),
     ];

@@ -100,12 +100,9 @@ fn choices(row: &LevelRow) -> String {
         row.mirror_arrangements.iter().map(|one| format!("`{one}`")).collect();
     match [parity, mirrors].concat() {
         names if names.is_empty() => String::new(),
-        names => format!(
-            " Values of `--layout`: {} (default), \
-            {}.",
-            names[0],
-            names[1..].join(", ")
-        ),
+        names => {
+            format!(" Values of `--layout`: {} (default), {}.", names[0], names[1..].join(", "))
+        }
     }
 }
 

@@ -215,11 +215,7 @@ impl UblkControl {
     /// Those of the kernel.
     pub fn add(&mut self, new: &NewUblk) -> Result<(u32, u16)> {
         let refused = |error| {
-            system_error(
-                error,
-                "the kernel does not create the ublk device; 'dmesg' may \
-                say more",
-            )
+            system_error(error, "the kernel does not create the ublk device; 'dmesg' may say more")
         };
         let mut info = [0; 64];
         let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
@@ -267,13 +263,7 @@ impl UblkControl {
     pub fn start(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, START_DEV, index, &mut [], std::process::id().into());
         asked.map_err(|error| {
-            system_error(
-                error,
-                format!(
-                    "the kernel does not start ublk device \
-            {index}"
-                ),
-            )
+            system_error(error, format!("the kernel does not start ublk device {index}"))
         })
     }
 
@@ -295,13 +285,7 @@ impl UblkControl {
     pub fn end_recovery(&mut self, index: u32) -> Result<()> {
         let asked = self.ask(3, END_USER_RECOVERY, index, &mut [], std::process::id().into());
         asked.map_err(|error| {
-            system_error(
-                error,
-                format!(
-                    "the kernel does not resume ublk device \
-            {index}"
-                ),
-            )
+            system_error(error, format!("the kernel does not resume ublk device {index}"))
         })
     }
 
@@ -315,13 +299,7 @@ impl UblkControl {
         }
         let asked = self.ask(3, UPDATE_SIZE, index, &mut [], size.0 / 512);
         asked.map(|()| true).map_err(|error| {
-            system_error(
-                error,
-                format!(
-                    "the kernel does not resize ublk device \
-                {index}"
-                ),
-            )
+            system_error(error, format!("the kernel does not resize ublk device {index}"))
         })
     }
 
@@ -331,15 +309,8 @@ impl UblkControl {
     /// # Errors
     /// Those of the kernel.
     pub fn remove(&mut self, index: u32) -> Result<()> {
-        let refused = |error| {
-            system_error(
-                error,
-                format!(
-                    "the kernel does not remove ublk device \
-            {index}"
-                ),
-            )
-        };
+        let refused =
+            |error| system_error(error, format!("the kernel does not remove ublk device {index}"));
         self.ask(3, STOP_DEV, index, &mut [], 0).map_err(refused)?;
         let removed = match self.ask(2, DEL_DEV_ASYNC, index, &mut [], 0) {
             // Before Linux 6.9 only the blocking command exists, which waits until the last user

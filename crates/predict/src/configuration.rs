@@ -120,8 +120,7 @@ fn write_back(
             short(controller)
         ))),
         (Some(size), None) if size < LEAST_CACHE => Err(Error::refused(format!(
-            "the cache needs at least {LEAST_CACHE}; set it with \
-                                        --cache"
+            "the cache needs at least {LEAST_CACHE}; set it with --cache"
         ))),
         (Some(size), None) => Ok(Some(size)),
         (None, _) => Ok(modes.write_back.then(|| written(controller))),

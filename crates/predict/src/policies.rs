@@ -182,9 +182,8 @@ fn is_cached(mode: &str) -> Result<bool> {
     match mode {
         "direct" => Ok(false),
         "cached" => Ok(true),
-        other => Err(Error::refused(format!(
-            "unknown cache mode '{other}'; expected direct or \
-                                             cached"
-        ))),
+        other => {
+            Err(Error::refused(format!("unknown cache mode '{other}'; expected direct or cached")))
+        }
     }
 }

@@ -511,10 +511,7 @@ fn what_the_drives_do_not_tell_is_said_and_what_cannot_be_is_not_offered() {
         let guess = placed(&env, &named).await;
         assert!(guess.candidates.is_empty(), "{}", told(&guess));
         assert!(
-            guess.findings.iter().any(|said| said.contains(
-                "its drives XOR to zero \
-                                                            in"
-            )),
+            guess.findings.iter().any(|said| said.contains("its drives XOR to zero in")),
             "{}",
             told(&guess)
         );

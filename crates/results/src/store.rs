@@ -154,10 +154,7 @@ impl Store {
             .name("results database".into())
             .spawn(work)
             .map_err(|error| {
-                Error(format!(
-                    "no thread can be started for the results database: \
-                {error}"
-                ))
+                Error(format!("no thread can be started for the results database: {error}"))
             })?;
         Ok(Store { jobs: Some(jobs), thread: Some(thread) })
     }
@@ -263,11 +260,8 @@ impl Store {
             let one = |sql: &str, key: &dyn rusqlite::ToSql| {
                 connection.query_row(sql, [key], |row| row.get::<_, i64>(0)).optional()
             };
-            let by_name = one(
-                "SELECT max(id) FROM runs WHERE name = ?1 HAVING max(id) NOT \
-                NULL",
-                &named,
-            )?;
+            let by_name =
+                one("SELECT max(id) FROM runs WHERE name = ?1 HAVING max(id) NOT NULL", &named)?;
             Ok(match (by_name, named.parse::<i64>()) {
                 (Some(id), _) => Some(id),
                 (None, Ok(number)) => one("SELECT id FROM runs WHERE id = ?1", &number)?,
@@ -278,10 +272,7 @@ impl Store {
             })
         })?;
         found.map(RunId).ok_or_else(|| {
-            Error(format!(
-                "there is no run '{text}'; softroc bench list shows all \
-                runs"
-            ))
+            Error(format!("there is no run '{text}'; softroc bench list shows all runs"))
         })
     }
 
@@ -361,8 +352,7 @@ fn insert(connection: &Connection, run: RunId, mut row: Row) -> Result<()> {
 fn run_of(connection: &Connection, run: RunId) -> Result<Run> {
     let distinct = |column: &str| -> Result<Vec<String>> {
         let sql = format!(
-            "SELECT {column} FROM rows WHERE run = ?1 GROUP BY {column} ORDER BY \
-            min(place)"
+            "SELECT {column} FROM rows WHERE run = ?1 GROUP BY {column} ORDER BY min(place)"
         );
         let mut query = connection.prepare(&sql)?;
         let names = query.query_map([run.0], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

@@ -44,12 +44,9 @@ fn parse_bytes(text: &str) -> Result<u64, ParseSizeError> {
         "P" => 50,
         _ => return Err(wrong()),
     };
-    number.checked_mul(1 << shift).ok_or_else(|| {
-        ParseSizeError(format!(
-            "'{text}' is more than \
-        2^64 bytes"
-        ))
-    })
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| ParseSizeError(format!("'{text}' is more than 2^64 bytes")))
 }
 
 impl FromStr for ByteCount {

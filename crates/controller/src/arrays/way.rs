@@ -105,10 +105,8 @@ impl Way {
         let capacity = ByteCount(of.capacity_bytes);
         if whole.capacity() < capacity {
             let (title, room) = (of.level.title(), whole.capacity());
-            let sentence = format!(
-                "{title} on {drives} drives has {room}, and it needs \
-                {capacity}"
-            );
+            let sentence =
+                format!("{title} on {drives} drives has {room}, and it needs {capacity}");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         }
         let member = whole.member_size_for(capacity).max(ByteCount(of.member_bytes));
@@ -192,11 +190,7 @@ pub(crate) fn save_place(
         let journal = label.volume.iter().find(|of| of.journal.is_some());
         let give_up = journal
             .map(|of| {
-                format!(
-                    "first run 'softroc volume set {} --write-hole resync', or \
-                ",
-                    of.name
-                )
+                format!("first run 'softroc volume set {} --write-hole resync', or ", of.name)
             })
             .unwrap_or_default();
         return Err(invalid(format!(

@@ -36,8 +36,7 @@ fn changed(volume: &Volume, asked: WriteHole) -> (String, &'static str) {
         ),
         WriteHole::Journal => (
             format!(
-                "'{name}' has a journal now, which is used when the resync of '{name}' is \
-                    complete"
+                "'{name}' has a journal now, which is used when the resync of '{name}' is complete"
             ),
             "after the resync, it starts by itself after a crash",
         ),

@@ -628,8 +628,7 @@ fn write_hole(volume: &Volume, since_unix_s: u64) -> Policy {
     } else {
         (
             "resync",
-            "after a crash, marked regions are resynced; until then they are read from one \
-                copy",
+            "after a crash, marked regions are resynced; until then they are read from one copy",
         )
     };
     let configured = if keeps { "journal" } else { "resync" };

@@ -35,11 +35,7 @@ pub(super) fn note_of_others(along: &[Along]) -> Option<String> {
     let names: Vec<String> = along.iter().map(|other| format!("'{}'", other.of.name)).collect();
     let gains = |other: &&Along| other.way.geometry.capacity() > other.way.capacity;
     let more = along.iter().find(gains).map(|other| {
-        format!(
-            "; 'softroc volume expand {}' then uses their additional \
-            space",
-            other.of.name
-        )
+        format!("; 'softroc volume expand {}' then uses their additional space", other.of.name)
     });
     let them = if names.len() == 1 {
         "is reshaped after it, and keeps its"
@@ -156,14 +152,12 @@ fn cannot_come(
         }
         (None, None) => {
             format!(
-                "copy it to a volume on other drives, and then run 'softroc volume delete \
-                {name}'"
+                "copy it to a volume on other drives, and then run 'softroc volume delete {name}'"
             )
         }
     };
     let sentence = format!(
-        "'{name}' on the same drives must be reshaped as well, and cannot be: {why}; \
-            {nearest}"
+        "'{name}' on the same drives must be reshaped as well, and cannot be: {why}; {nearest}"
     );
     Error::new(why.kind, sentence)
 }

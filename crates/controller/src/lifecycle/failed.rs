@@ -35,16 +35,13 @@ impl Lifecycle {
         let drive = self.arrays.find_drive(text)?;
         self.check_has_left(text, &drive)?;
         let Some(failure) = self.inventory.failure_of(&drive) else {
-            let sentence = format!(
-                "drive {text} is not recorded as failed; run 'softroc drive \
-                list'"
-            );
+            let sentence =
+                format!("drive {text} is not recorded as failed; run 'softroc drive list'");
             return Err(Error::new(ErrorKind::WrongState, sentence));
         };
         self.forget_failure(&failure).await?;
         let text = format!(
-            "the failure of drive {} was cleared: it had failed \
-                ({})",
+            "the failure of drive {} was cleared: it had failed ({})",
             drive.name, failure.why
         );
         self.events.report(
@@ -101,10 +98,8 @@ impl Lifecycle {
             let mut next = array.label();
             next.failed.retain(|one| !is_it(one));
             if !self.arrays.commit(&array, next, Vec::new()).await {
-                let sentence = format!(
-                    "the change could not be recorded; run 'softroc volume show \
-                    {name}'"
-                );
+                let sentence =
+                    format!("the change could not be recorded; run 'softroc volume show {name}'");
                 return Err(Error::new(ErrorKind::Failed, sentence));
             }
         }

@@ -69,9 +69,7 @@ pub(super) fn open(path: &Path, bytes: u64) -> Result<Connection, Unusable> {
         .optional()?;
     if kept != Some(bounds()) {
         return Err(Unusable::File(
-            "its histograms have other buckets than this \
-            program's"
-                .to_owned(),
+            "its histograms have other buckets than this program's".to_owned(),
         ));
     }
     let pages = i64::try_from(bytes / PAGE).unwrap_or(i64::MAX);

@@ -249,8 +249,7 @@ impl Values<'_> {
             return Err(self.file.error(
                 number.span(),
                 format_args!(
-                    "the key '{}': only calibrated values have a prior; omit \
-                              it",
+                    "the key '{}': only calibrated values have a prior; omit it",
                     key.name
                 ),
             ));

@@ -123,12 +123,8 @@ fn known() -> Result<Vec<Known>> {
         let (id, of, percent) = (id.to_owned(), of.to_owned(), percent.parse().ok()?);
         Some(Known { id, held_out, of, kind: Kind::parse(kind)?, percent })
     };
-    let torn = |line: &str| {
-        Error::failed(format!(
-            "'{line}' is not a row of the prediction error \
-                                                   table"
-        ))
-    };
+    let torn =
+        |line: &str| Error::failed(format!("'{line}' is not a row of the prediction error table"));
     ERRORS.lines().skip(1).map(|line| row(line).ok_or_else(|| torn(line))).collect()
 }
 

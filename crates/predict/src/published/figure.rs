@@ -94,11 +94,7 @@ pub fn figures() -> Result<Vec<Figure>> {
             })
         })();
         let torn = || {
-            Error::failed(format!(
-                "line {} of the published figures has too few \
-                cells",
-                number + 1
-            ))
+            Error::failed(format!("line {} of the published figures has too few cells", number + 1))
         };
         figures.push(figure.ok_or_else(torn)?);
     }
@@ -126,8 +122,7 @@ pub fn select(doc: Option<&str>, only: Option<&str>) -> Result<Vec<Figure>> {
         (true, Some(only)) => {
             let known = numbers(all.iter().filter(is_in));
             Err(Error::refused(format!(
-                "no figure's number begins with '{only}'; there are \
-                {known}"
+                "no figure's number begins with '{only}'; there are {known}"
             )))
         }
         _ => Ok(selected),
@@ -172,10 +167,9 @@ mod tests {
     #[test]
     fn a_number_that_no_figure_has_is_refused_with_the_numbers_that_exist() {
         let refused = |doc, only| select(doc, Some(only)).unwrap_err().sentence;
-        assert!(refused(None, "f99").starts_with(
-            "no figure's number begins with 'f99'; there are \
-            "
-        ));
+        assert!(
+            refused(None, "f99").starts_with("no figure's number begins with 'f99'; there are ")
+        );
         assert!(refused(None, "f99").contains(" (fujitsu2013), f16-"), "{}", refused(None, "f99"));
         let of_one = refused(Some("intel2014"), "f13-081");
         assert!(of_one.contains("there are in-001 to in-"), "{of_one}");

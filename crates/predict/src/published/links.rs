@@ -147,22 +147,18 @@ fn side(catalog: &Catalog, figure: &Figure) -> Result<(String, Interface)> {
         Ok(controller) => side_of(controller, count, drives),
         Err(_) => side_as_written(figure, drives)?,
     };
-    let interface = match interface.ok_or_else(|| {
-        Error::refused(
-            "it has no separate link \
-                                                            there",
-        )
-    })? {
-        Interface::Drives(link, lanes) if figure.setting("condition").is_some() => {
-            Interface::Drives(link.negotiated(SAS_6G).unwrap_or(link), lanes)
-        }
-        Interface::Host(link) => {
-            let lanes =
-                figure.setting("width").and_then(|width| width.strip_prefix('x')?.parse().ok());
-            Interface::Host(HostLink { lanes: lanes.unwrap_or(link.lanes), ..link })
-        }
-        interface => interface,
-    };
+    let interface =
+        match interface.ok_or_else(|| Error::refused("it has no separate link there"))? {
+            Interface::Drives(link, lanes) if figure.setting("condition").is_some() => {
+                Interface::Drives(link.negotiated(SAS_6G).unwrap_or(link), lanes)
+            }
+            Interface::Host(link) => {
+                let lanes =
+                    figure.setting("width").and_then(|width| width.strip_prefix('x')?.parse().ok());
+                Interface::Host(HostLink { lanes: lanes.unwrap_or(link.lanes), ..link })
+            }
+            interface => interface,
+        };
     let what = match interface {
         Interface::Drives(..) => format!("{count} x {name}, drives"),
         Interface::Host(link) => format!("{name}, {link}"),

@@ -33,12 +33,10 @@ impl Measured {
         if figure.drive.is_empty() || catalog.drive(&figure.drive).is_err() {
             return Err(missing("the drives are not stated, or are not in the catalog"));
         }
-        let count: u32 = figure.drive_count.parse().map_err(|_| {
-            missing(
-                "the number of drives is \
-                                                            not stated",
-            )
-        })?;
+        let count: u32 = figure
+            .drive_count
+            .parse()
+            .map_err(|_| missing("the number of drives is not stated"))?;
         let single = figure.controller.is_empty() && count == 1;
         if figure.controller.is_empty() && !single {
             return Err(missing("the controller is not stated"));

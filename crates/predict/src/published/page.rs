@@ -122,8 +122,7 @@ fn pair(page: &mut String, figure: &Reproduced, top: f64) {
     };
     let _ = writeln!(
         page,
-        "<p class=\"who\">{} \
-        ({}){error}</p>",
+        "<p class=\"who\">{} ({}){error}</p>",
         escape(controller),
         escape(&figure.id)
     );
@@ -189,11 +188,9 @@ mod tests {
     fn a_page_has_what_is_published_beside_what_is_predicted() {
         let all = figures().unwrap();
         let figure = all.iter().find(|figure| figure.id == "f16-152").unwrap();
-        let case = Case::parse(
-            "CP400i / 8xSAS-12G-HDD / raid5 / restore / fujitsu2016 / off @ \
-            max",
-        )
-        .unwrap();
+        let case =
+            Case::parse("CP400i / 8xSAS-12G-HDD / raid5 / restore / fujitsu2016 / off @ max")
+                .unwrap();
         let place = case.place(models::Catalog::builtin(), Metric::Throughput).unwrap();
         let found = compared(figure, "a < b".to_owned(), 1659.0, 2000.0);
         let free = Reproduced {

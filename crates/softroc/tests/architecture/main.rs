@@ -553,12 +553,11 @@ fn every_room_imports_along_the_arrows() {
         let before =
             |other: &str| ROOMS[..index].iter().any(|row| row.0 == *name && row.1 == other);
         let upward = may.iter().filter(|other| !before(other));
-        wrong.extend(upward.map(|other| {
-            format!(
-                "ROOMS: {name}: {room} may import {other}, which is above \
-                it"
-            )
-        }));
+        wrong.extend(
+            upward.map(|other| {
+                format!("ROOMS: {name}: {room} may import {other}, which is above it")
+            }),
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -566,8 +565,7 @@ fn every_room_imports_along_the_arrows() {
 #[test]
 fn an_import_against_the_arrows_is_found() {
     let sources = |path: &str, text: &str| {
-        let lib = "mod arrays;\npub use commands::{Controller, Options};\npub use \
-            host::Volume;\n"
+        let lib = "mod arrays;\npub use commands::{Controller, Options};\npub use host::Volume;\n"
             .to_owned();
         vec![(PathBuf::from("lib.rs"), lib), (PathBuf::from(path), text.to_owned())]
     };
@@ -612,8 +610,7 @@ fn an_import_against_the_arrows_is_found() {
         ("arrays/record.rs", "use crate::inventory::{Drive, Inventory};\nuse super::array::Array;"),
         (
             "arrays/record.rs",
-            "// as crate::tasks does\nmod tests \
-            {\n    use super::super::array::Array;\n}",
+            "// as crate::tasks does\nmod tests {\n    use super::super::array::Array;\n}",
         ),
         ("reconcile/mod.rs", "use crate::tasks::Tasks;"),
     ] {
@@ -644,8 +641,7 @@ fn what_is_shared_has_its_methods_in_one_file_of_a_room() {
         for ((room, one), files) in parts {
             if files.len() > 1 {
                 wrong.push(format!(
-                    "{name}: {room}: impl {one} is in several files: \
-                    {}",
+                    "{name}: {room}: impl {one} is in several files: {}",
                     files.join(", ")
                 ));
             }

@@ -235,8 +235,7 @@ mod tests {
             assert_eq!(
                 area.to_string().parse::<Area>().unwrap(),
                 area,
-                "{text} is written in its \
-                                                            input form"
+                "{text} is written in its input form"
             );
         }
     }

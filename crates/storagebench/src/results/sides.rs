@@ -28,8 +28,7 @@ pub fn side_by_side(runs: &[(String, Results)]) -> Option<Results> {
         }));
         if results.method.shared() != first.method.shared() {
             all.notes.push(format!(
-                "{run} has another method than {} (see softroc bench \
-                                    show).",
+                "{run} has another method than {} (see softroc bench show).",
                 runs[0].0
             ));
         }

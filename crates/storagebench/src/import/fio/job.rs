@@ -265,8 +265,7 @@ impl<'a> Reader<'a> {
             self.note(
                 given,
                 format_args!(
-                    "':{modifier}' after '{kind}' is left out: it has no counterpart \
-                              here"
+                    "':{modifier}' after '{kind}' is left out: it has no counterpart here"
                 ),
             );
         }
@@ -301,8 +300,7 @@ impl<'a> Reader<'a> {
             (Some(iops), Some(_)) => {
                 return self.refuse(
                     iops,
-                    "conflicts with rate=, and fio accepts only one of them; \
-                                          omit one",
+                    "conflicts with rate=, and fio accepts only one of them; omit one",
                 );
             }
             (Some(given), None) | (None, Some(given)) => given,

@@ -408,8 +408,7 @@ fn what_is_read_differently_is_said() {
         ("rw=randread:8\nnorandommap", "lab/jobs.fio:2: ':8' after 'randread' is left out"),
         (
             "rw=read\nnumjobs=4",
-            "lab/jobs.fio:3: fio starts its 4 sequential jobs at the same \
-                                offset",
+            "lab/jobs.fio:3: fio starts its 4 sequential jobs at the same offset",
         ),
         (
             "rw=read\niodepth=4",
@@ -479,8 +478,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "bssplit=4k/60:8k/60",
-        "'bssplit=4k/60:8k/60' is not understood; give shares that add up to \
-                             100 %",
+        "'bssplit=4k/60:8k/60' is not understood; give shares that add up to 100 %",
     ),
     ("bsrange=8k-4k", "'bsrange=8k-4k' is not understood; give a range from the smaller"),
     ("iodepth=0", "'iodepth=0' is not understood; give a whole number of at least 1"),
@@ -506,8 +504,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "rw=randread\nrandom_distribution=zoned:60/10:30/90",
-        "zones whose shares add up to 100 % \
-                                                            each, such as",
+        "zones whose shares add up to 100 % each, such as",
     ),
     ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones with a size above 0"),
     (
@@ -522,8 +519,7 @@ const WRONG: &[(&str, &str)] = &[
     ("rw=randrw\nrate_iops=700,", "give both rates"),
     (
         "rw=read\nrate_iops=700\nrate=1m",
-        "conflicts with rate=, and fio accepts only one of them; \
-                                         omit one",
+        "conflicts with rate=, and fio accepts only one of them; omit one",
     ),
     (
         "rate_iops=1\nrate_process=even",

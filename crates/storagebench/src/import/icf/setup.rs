@@ -29,10 +29,7 @@ impl Setup {
             match run_time(line) {
                 Some(Duration::ZERO) => import.note(
                     place,
-                    format_args!(
-                        "'{line}' runs until it is \
-                    stopped; use --runtime when measuring"
-                    ),
+                    format_args!("'{line}' runs until it is stopped; use --runtime when measuring"),
                 ),
                 Some(time) => self.runtime = Some(time),
                 None => import.note(

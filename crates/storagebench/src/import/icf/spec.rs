@@ -111,8 +111,7 @@ impl Spec {
             return refused(
                 &self.place,
                 format_args!(
-                    "the shares of its kinds of requests add up to {} %; they must add \
-                              up to 100 %",
+                    "the shares of its kinds of requests add up to {} %; they must add up to 100 %",
                     self.sum
                 ),
             );

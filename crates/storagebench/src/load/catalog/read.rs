@@ -327,8 +327,7 @@ fn components(section: &Section<'_>, parts: &[Section<'_>]) -> Result<Vec<Compon
     let sum: f64 = components.iter().map(|component| component.share).sum();
     if (sum - 100.0).abs() > 0.01 {
         let sentence = format_args!(
-            "the key 'share': the components' shares add up to {sum}% \
-                                     instead of 100%"
+            "the key 'share': the components' shares add up to {sum}% instead of 100%"
         );
         return Err(section.file.error(section.span.clone(), sentence));
     }
@@ -469,10 +468,7 @@ fn check_sum(section: &Section<'_>, key: &'static str, sum: f64) -> Result<()> {
         Some(value) if (sum - 100.0).abs() > 0.01 => Err(section.error(
             value,
             key,
-            format_args!(
-                "the shares add up to {sum}% instead of \
-                                                        100%"
-            ),
+            format_args!("the shares add up to {sum}% instead of 100%"),
         )),
         _ => Ok(()),
     }

@@ -129,8 +129,7 @@ fn a_wrong_profile_gets_a_sentence_that_names_the_part() {
         ("database,zipf=99", "a Zipf exponent of 99 is not between 0 and 10"),
         (
             "database,moves=10s",
-            "'moves=10s' is not understood; expected moves= with 10s after \
-                                hot=",
+            "'moves=10s' is not understood; expected moves= with 10s after hot=",
         ),
         ("database,arrivals=fixed", "expected arrivals= with poisson or fixed after rate="),
         ("database,rate=0", "0 requests a second is not a rate"),
