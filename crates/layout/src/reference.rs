@@ -164,8 +164,8 @@ All RAID levels, with their fault tolerance and the places of data and parity on
 
 - `n`: number of drives; `s`: number of spans; `w` = `n / s`: drives per span; `c`: copies.
 - *Usable*: capacity, in drives.
-- *May fail*: how many drives may fail at a time without loss of data, whichever they are.
-- *At best*: the same for the most favourable drives.
+- *May fail*: how many drives can fail at a time, in any combination, without loss of data.
+- *At best*: how many drives can fail at a time in the most favourable combination.
 - *Write I/Os*: accesses to drives for a small random write of an optimal volume. Parity levels with
   few drives need less than the usual 4 or 6: SoftROC then reads the other data instead of old data
   and old parity.
