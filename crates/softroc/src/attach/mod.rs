@@ -263,7 +263,9 @@ impl DiskThread {
         let size = self.shown.size_bytes(found.device);
         if size.is_some_and(|size| size > volume.capacity_bytes) {
             let sentence = format!(
-                "{} is larger than '{}' and stays disconnected; run 'softroc detach {0} --force'",
+                "disk {} is larger than volume '{}' and stays disconnected: its I/O waits or \
+                 fails; to remove the disk and discard waiting writes, run 'softroc detach {0} \
+                 --force'",
                 found.device.file().display(),
                 volume.name
             );
