@@ -281,7 +281,7 @@ impl Shard {
             }
             Change::Forced(_) | Change::ForcedByLog(_) => {
                 env.spawn(
-                    "resync of what is forced",
+                    "resync of regions with stale parity accepted",
                     crate::background::resync(volume.recovery().clone()),
                 );
             }

@@ -97,7 +97,8 @@ fn unreadable_blocks_of_two_strips_of_a_drive_are_both_repaired() {
 }
 
 /// Two sectors of one RAID 5 stripe were unreadable, on different drives and in different columns.
-/// Each could be computed, but a read of both was planned without both drives, and failed.
+/// Each sector could be computed from the other drives. A read of both sectors failed, because its
+/// plan used neither of the two drives.
 #[test]
 fn unreadable_sectors_in_different_columns_of_a_stripe_do_not_add_up() {
     let setup = Setup {
@@ -135,7 +136,7 @@ fn parity(setup: &Setup, stripe: u64) -> (u16, u64) {
     (cell.drive.0, cell.offset.0)
 }
 
-/// Reads each sector: those that are `lost` fail, the others have these bytes.
+/// Asserts that reads of `lost` sectors give medium errors, and all other sectors have `bytes`.
 async fn check_sectors(volume: &Rc<Volume>, bytes: &[u8], lost: impl Fn(u64) -> bool) {
     for at in (0..bytes.len() as u64).step_by(512) {
         let got = read(volume, at, 512).await;
@@ -177,7 +178,7 @@ fn what_is_lost_is_an_error_for_these_blocks_alone_until_a_host_writes_them() {
             4,
             "no drive fails because of it"
         );
-        // A write of a part of the sector cannot complete it.
+        // A write of a part of a lost sector fails: the rest of the sector is unknown.
         assert_eq!(
             write(volume, start + 520, &[9; 10]).await.expect_err("lost").kind,
             IoErrorKind::Medium
@@ -230,7 +231,8 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
         };
         is_lost("two of a column cannot be read").await;
         bench.wait(SECOND).await;
-        // A write of one sector gives the other up: zeros replace it, and parity agrees with them.
+        // A write of one sector of the column punctures the other one: zeros replace its data, and
+        // the new parity is calculated with these zeros.
         write(volume, start + 4096 + 512, &[9; 512]).await.expect("writable");
         is_lost("the other one is written").await;
         let slot = DriveIndex(cell(&setup, 2, 0).0);
@@ -250,7 +252,7 @@ fn what_is_lost_stays_so_whoever_has_the_slot() {
     .expect("no stall");
 }
 
-/// A read-modify-write met an unreadable old sector.
+/// A read-modify-write succeeds although the old data or the old parity has an unreadable sector.
 #[test]
 fn a_write_over_what_cannot_be_read_succeeds_and_parity_follows() {
     for unreadable_parity in [false, true] {

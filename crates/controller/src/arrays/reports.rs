@@ -460,7 +460,8 @@ impl Arrays {
         array.look_at_state(self.env.unix_time());
     }
 
-    /// Answers reports whose changes were to be recorded, except those that were `refused`.
+    /// Answers the shards that reported changes: success if the label now has the change, an error
+    /// if the change was `refused` or the label could not be written.
     async fn answer_recorded(&self, reports: Vec<ToRecord>, recorded: bool, refused: &[usize]) {
         for (number, report) in reports.into_iter().enumerate() {
             let done = recorded && !refused.contains(&number);
