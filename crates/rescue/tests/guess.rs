@@ -504,7 +504,7 @@ fn what_the_drives_do_not_tell_is_said_and_what_cannot_be_is_not_offered() {
             "{}",
             told(&guess)
         );
-        // Drives that do not XOR to zero contradict the RAID 5 of the metadata.
+        // The metadata say RAID 5. Its drives do not XOR to zero now, so no candidate is offered.
         let mut bytes = std::fs::read(&array.paths[1]).unwrap();
         bytes[..len].iter_mut().for_each(|byte| *byte = byte.rotate_left(3));
         std::fs::write(&array.paths[1], bytes).unwrap();
@@ -528,7 +528,7 @@ fn copies_are_readable_whichever_of_them_is_here() {
             let guess = placed(&env, &named).await;
             assert_eq!(wrong_with(&env, &named, &guess.candidates[0]).await, 0, "{}", told(&guess));
         }
-        // The same drive twice is one too many.
+        // A RAID 1 of two drives is refused if a copy of one drive is given as a third drive.
         let copy = array.folder.join("copy.img").to_str().unwrap().to_owned();
         std::fs::copy(&array.paths[0], &copy).unwrap();
         let named = without_numbers(&[&array.paths[..], &[copy]].concat());

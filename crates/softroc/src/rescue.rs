@@ -396,15 +396,17 @@ fn advice(scan: &Scan, volume: &ScannedVolume, is_serving: bool) -> Vec<String> 
     let is_whole = found.members.iter().all(|member| member.unreadable.is_empty());
     if !is_whole {
         advice.push(
-            "the unreadable parts give I/O errors where other members are missing too; a complete \
-             copy of that drive avoids them"
+            "unreadable blocks of a drive give I/O errors if redundancy cannot replace them; a \
+             complete copy of that drive avoids these errors"
                 .to_owned(),
         );
     }
     let what = match (found.state, is_whole) {
         (_, false) => "all other data can be read",
-        (State::Degraded, true) => "the data can be read: redundancy replaces what is missing",
-        (_, true) => "the data can be read",
+        (State::Degraded, true) => {
+            "all data can be read: the blocks of missing members are computed from redundancy"
+        }
+        (_, true) => "all data can be read",
     };
     advice.push(match is_serving {
         true => what.to_owned(),

@@ -65,7 +65,7 @@ fn the_table_says_what_is_there_and_what_is_missing() {
     ] {
         assert!(answer.stdout.contains(expected), "no '{expected}' in:\n{}", answer.stdout);
     }
-    assert!(!answer.stdout.contains("the data can be read"), "{}", answer.stdout);
+    assert!(!answer.stdout.contains("all data can be read"), "{}", answer.stdout);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_degraded_array_and_a_truncated_image_come_with_advice() {
     let drives = [0, 1, 3].map(|number| folder.file(&format!("disk{number}.img")));
     let [a, b, c] = drives.each_ref().map(String::as_str);
     let table = softroc(&["rescue", a, b, c]).ok();
-    let degraded = "the data can be read: redundancy replaces what is missing; repeat the command \
-                    with --serve";
+    let degraded = "all data can be read: the blocks of missing members are computed from \
+                    redundancy; repeat the command with --serve";
     assert!(table.contains(degraded) && !table.contains("a complete copy"), "{table}");
     let cut = std::fs::OpenOptions::new().write(true).open(b).unwrap();
     cut.set_len(8 << 20).unwrap();
