@@ -83,8 +83,8 @@ fn given_up(what: &str, limit: Duration, unfinished: &Unfinished) -> String {
     };
     format!(
         "the controller ends without waiting for {what}{arrays}: no progress for {limit:?} \
-         (--stop-limit). Acknowledged writes are kept, as after a crash; the next start resyncs \
-         interrupted writes.{cache}"
+         (--stop-limit). Acknowledged writes survive, as in a crash; the next start resyncs the \
+         stripes of interrupted writes.{cache}"
     )
 }
 

@@ -130,7 +130,7 @@ fn a_stop_ends_within_its_limit_whatever_hangs() {
     assert!(took < Duration::from_secs(30), "{took:?}: {said}");
     assert!(said.contains("ends without waiting for the drives (1 array not stopped)"), "{said}");
     assert!(
-        said.contains("(--stop-limit)") && said.contains("Acknowledged writes are kept"),
+        said.contains("(--stop-limit)") && said.contains("Acknowledged writes survive"),
         "{said}"
     );
     let mut child = serve(&state, &[], &[]);

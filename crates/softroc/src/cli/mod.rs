@@ -285,8 +285,8 @@ pub struct Serve {
     #[command(flatten)]
     pub security: NbdSecurity,
 
-    /// Serve volumes over vhost-user, each at DIR/VOLUME.sock. Users who may open the socket may
-    /// use the volume.
+    /// Serve each volume over vhost-user at the Unix socket DIR/VOLUME.sock. Users with permission
+    /// to open the socket can read and write the volume.
     #[arg(long, value_name = "DIR")]
     pub vhost_user: Option<PathBuf>,
 
@@ -299,9 +299,9 @@ pub struct Serve {
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
-    /// How long a stop waits without progress, for example for a drive that hangs. Then the process
-    /// exits as after a crash: acknowledged writes are kept, and the next start resyncs interrupted
-    /// writes.
+    /// How long a shutdown waits without progress, for example for a drive that hangs. After that,
+    /// SoftROC exits as in a crash: acknowledged writes survive, and the next start resyncs the
+    /// stripes of interrupted writes.
     #[arg(long, value_name = "TIME", default_value = "90s", value_parser = parse_duration)]
     pub stop_limit: std::time::Duration,
 
