@@ -34,7 +34,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "HTTP has its own thread, outside the engine's world"
+    reason = "HTTP runs on a thread of its own, outside the engine's executor"
 )]
 
 mod account_routes;

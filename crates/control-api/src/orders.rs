@@ -37,15 +37,22 @@ pub(crate) async fn recorded<T>(
     let order = given.order.clone();
     controller.record(given, done.as_ref().err().cloned(), move |note| {
         if sender.send(note).is_err() {
-            tracing::debug!("the client disconnected before its order was recorded");
+            tracing::debug!(
+                "the client disconnected before its command was recorded in the audit trail"
+            );
         }
     });
     // The controller reports it too, unless it has stopped.
     match timeout(PATIENCE, stored).await {
         Ok(Ok(None)) => {}
         Ok(Ok(Some(note))) => tracing::error!("'{order}': {note}"),
-        Ok(Err(_)) => tracing::error!("'{order}' is not recorded: the controller has stopped"),
-        Err(_) => tracing::error!("'{order}' is not recorded yet: the controller does not respond"),
+        Ok(Err(_)) => tracing::error!(
+            "the command '{order}' is not recorded in the audit trail: the controller has stopped"
+        ),
+        Err(_) => tracing::error!(
+            "the command '{order}' is not recorded in the audit trail yet: the controller does not \
+             respond"
+        ),
     }
     done
 }

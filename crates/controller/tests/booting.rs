@@ -53,7 +53,7 @@ fn after_a_power_cut_the_half_of_a_mirror_asks() {
     assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
     let why = info.reasons.join("; ");
     assert!(
-        why.contains("it was not cleanly shut down, and b could have served it alone since"),
+        why.contains("it was not cleanly shut down, and b could have served it alone since then"),
         "{why}"
     );
     assert!(why.contains("The present drives (a) have recorded"), "{why}");

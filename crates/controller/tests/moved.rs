@@ -190,7 +190,7 @@ fn an_old_clone_in_the_place_of_a_drive_is_asked_about_as_if_nothing_were_there(
     let info = there.show("data");
     assert_eq!(info.state, VolumeState::Offline, "{:?}", info.reasons);
     let why = info.reasons.join("; ");
-    assert!(why.contains("could have served it alone since"), "{why}");
+    assert!(why.contains("could have served it alone since then"), "{why}");
     there.start_degraded("data");
     expect_filled(&mut there, "data", 101);
     // The operator's confirmation is recorded.

@@ -26,7 +26,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "the file has a thread of its own, outside the engine's world"
+    reason = "the file is used by a thread of its own, outside the engine's executor"
 )]
 
 mod encoding;

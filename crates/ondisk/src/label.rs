@@ -542,7 +542,7 @@ impl Label {
     fn check_policy(&self) -> Result<()> {
         match self.policy.task_share_percent {
             1..=100 => Ok(()),
-            _ => Err(contradiction("the label names a share that is not 1 to 100 percent")),
+            _ => Err(contradiction("the label has a rate of tasks that is not 1 to 100 percent")),
         }
     }
 

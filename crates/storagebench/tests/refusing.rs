@@ -231,7 +231,7 @@ fn wrong_settings_get_a_sentence_that_names_the_value() {
     refused(
         area_of("4M..9M"),
         ErrorKind::TooSmall,
-        &["'/dev/sdz': the area 4M..9M is not within the 8 MiB there are"],
+        &["'/dev/sdz': the area 4M..9M is not within the 8 MiB of the target"],
     );
     refused(area_of("9M.."), ErrorKind::TooSmall, &["'/dev/sdz'", "is not within"]);
     refused(area_of("100..1M"), ErrorKind::Misaligned, &["byte 100", "512 B sectors"]);

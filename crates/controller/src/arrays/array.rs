@@ -163,9 +163,9 @@ impl Array {
             .collect();
         match (found.is_empty(), out.len()) {
             (false, _) => found,
-            (true, 0) => "which of its drives took its last writes is unknown".to_owned(),
+            (true, 0) => "it is unknown which of its drives have the last writes".to_owned(),
             (true, 1) => format!("drive {} is out of service", out[0]),
-            (true, _) => format!("drives {} are out", out.join(", ")),
+            (true, _) => format!("drives {} are out of service", out.join(", ")),
         }
     }
 

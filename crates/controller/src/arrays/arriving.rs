@@ -111,7 +111,7 @@ impl Arrays {
         }
         if let Err(why) = told {
             tracing::error!(
-                "the uninitialised stripes of '{}' did not reach every shard: {why}",
+                "some threads of SoftROC lack the list of uninitialised stripes of '{}': {why}",
                 to.name()
             );
         }

@@ -573,7 +573,7 @@ impl Arrays {
             "{left} of dirty data of '{name}' cannot be written to its drives yet: {}",
             error.message
         );
-        let effect = "the cache preserves it, and serves reads of it";
+        let effect = "the cache keeps this data and serves reads from it";
         self.events.report(EventCode::VolumeCachePinned, &name, &error.message, effect, text);
     }
 

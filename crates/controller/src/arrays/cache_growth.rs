@@ -116,8 +116,8 @@ impl Arrays {
                 if !std::mem::replace(&mut growth.is_short, true) {
                     let (size, has) = self.cache_sizes();
                     let text = format!("the write cache has {has} instead of {size}: {error}");
-                    let effect =
-                        "it keeps working with the memory it has; SoftROC retries every minute";
+                    let effect = "the cache works with the memory that it has; SoftROC tries every \
+                                  minute to get the rest";
                     self.events.report(
                         EventCode::CacheMemoryShort,
                         "cache",

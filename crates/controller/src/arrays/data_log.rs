@@ -164,7 +164,7 @@ impl Arrays {
         let patches = patches(&records);
         let capacity = volume.label().capacity_bytes;
         if patches.iter().any(|patch| patch.range.end().0 > capacity) {
-            return Err("has records of bytes past the end of the volume".to_owned());
+            return Err("has log records for bytes past the end of the volume".to_owned());
         }
         let patches = patches.into_iter();
         Ok((patches.map(|patch| (patch.range, slice(patch.range, patch.bytes))).collect(), here))

@@ -75,8 +75,8 @@ impl Arrays {
                 "the write cache of drive {} could not be switched {what}: {error}",
                 drive.name
             );
-            let effect =
-                "it keeps its setting; the controller flushes it for durability in any case";
+            let effect = "the drive keeps its cache setting; the controller flushes the drive's \
+                          cache for durability in any case";
             self.events.report(
                 EventCode::DriveCacheNotSet,
                 &drive.name,
@@ -179,10 +179,10 @@ fn without(drive: &Drive) -> &'static str {
     let kind = drive.access().map(|access| access.info().kind);
     match kind {
         Some(DriveKind::File) => {
-            "is a file, which has no cache: the page cache is bypassed and flushed"
+            "is a file, which has no drive cache: the page cache is bypassed and flushed"
         }
         Some(DriveKind::Memory | DriveKind::Null) => "is memory, which has no cache",
-        Some(DriveKind::Remote) => "is an export, whose server controls its cache",
+        Some(DriveKind::Remote) => "is an NBD export, whose server controls the drive cache",
         Some(DriveKind::Volume) => "is a volume, which has a write mode of its own",
         _ => "has no cache that can be switched",
     }

@@ -80,7 +80,7 @@ impl Arrays {
 
     /// Loads the stored list.
     pub(super) async fn load_memories(&self) {
-        let lost = "the loss with removed cache memory is reported less precisely";
+        let lost = "if cache memory is removed, the report of the lost data is less precise";
         if let Some(memories) = self.events.load_state(&FILE, lost).await.value {
             *self.memories.borrow_mut() = memories;
         }

@@ -351,7 +351,7 @@ impl Arrays {
                 EventCode::DriveNotInformed,
                 Subject::both(&drive.name, &array.name()),
                 &error.to_string(),
-                "its label still says that it is a current member",
+                "the label of the drive still says that the drive is a current member",
                 text,
             );
         }
@@ -487,7 +487,7 @@ impl Arrays {
             let (Some(id), change) = (volume.id(), Change::InService(in_service)) else { continue };
             if let Err(why) = self.apply(id, &change).await {
                 tracing::error!(
-                    "the state of '{}' did not reach every shard: {why}",
+                    "some threads of SoftROC lack the latest state of '{}': {why}",
                     volume.name()
                 );
             }

@@ -506,7 +506,8 @@ impl Arrays {
             What::Moved(..) | What::Punctured(..) | What::Excluded { .. } => {
                 if let Err(why) = self.apply(id, &change).await {
                     tracing::error!(
-                        "a change of '{}' did not reach every shard ({change:?}): {why}",
+                        "some threads of SoftROC lack a change of the state of '{}' ({change:?}): \
+                         {why}",
                         volume.name()
                     );
                 }

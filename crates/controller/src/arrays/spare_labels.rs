@@ -30,7 +30,7 @@ impl Arrays {
                 self.events.report(
                     EventCode::SpareRestored,
                     &drive.name,
-                    "the drive that it replaced was replaced in turn",
+                    "the failed drive that the spare replaced has been replaced by a new drive",
                     &effect,
                     text,
                 );

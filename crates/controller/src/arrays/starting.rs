@@ -61,7 +61,7 @@ impl Arrays {
         let cause = match (was_shut_down, marked) {
             (true, 0) => "it was cleanly shut down",
             (true, _) => "it was cleanly shut down before its resync was complete",
-            (false, 0) => "it was not cleanly shut down, and nothing was being written",
+            (false, 0) => "it was not cleanly shut down, and no write was interrupted",
             (false, _) => "it was not cleanly shut down",
         };
         let tail = match marked {

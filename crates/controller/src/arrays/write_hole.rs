@@ -32,20 +32,22 @@ fn changed(volume: &Volume, asked: WriteHole) -> (String, &'static str) {
     match asked {
         WriteHole::Journal if volume.is_covered() => (
             format!("'{name}' has a journal now: a crash is repaired from it"),
-            "it starts by itself after a crash",
+            "the volume starts without an operator after a crash, even if it is degraded",
         ),
         WriteHole::Journal => (
             format!(
                 "'{name}' has a journal now, which is used when the resync of '{name}' is complete"
             ),
-            "after the resync, it starts by itself after a crash",
+            "when the resync is complete, the volume starts without an operator after a crash, \
+             even if it is degraded",
         ),
         WriteHole::Resync => (
             format!(
                 "'{name}' has no journal any more: after a crash, regions with interrupted \
                 writes are resynced"
             ),
-            "writes are faster; an operator has to start it if it is degraded when it crashes",
+            "partial-stripe writes are faster; after a crash, a degraded volume waits until an \
+             operator starts it",
         ),
     }
 }

@@ -229,8 +229,8 @@ impl Audit {
         }
         let why = self.problem.borrow().clone().unwrap_or_default();
         Some(format!(
-            "this order is not recorded in the audit trail yet ({why}); free space in the state \
-            folder"
+            "this command is not recorded in the audit trail yet ({why}); free space in the state \
+             folder"
         ))
     }
 

@@ -16,7 +16,9 @@ pub(super) fn explain_cache(volume: &Volume) -> Reply {
     let served = match volume.is_served() {
         true => String::new(),
         false => {
-            " It is not served: its dirty data stays in the cache until it is started.".to_owned()
+            " The volume is not served: its dirty data stays in the cache until the volume is \
+             started."
+                .to_owned()
         }
     };
     let text = format!(
@@ -40,10 +42,10 @@ pub(super) fn explain_cache(volume: &Volume) -> Reply {
 fn writes(mode: WriteMode, cache: &CacheInfo) -> String {
     let dirty = ByteCount(cache.dirty_bytes);
     let answered = match mode {
-        WriteMode::WriteThrough => "the next one is acknowledged when the drives have it",
-        WriteMode::LoggedWriteBack => "the next one is acknowledged when the log devices have it",
+        WriteMode::WriteThrough => "the next write is acknowledged when the drives have it",
+        WriteMode::LoggedWriteBack => "the next write is acknowledged when the log devices have it",
         WriteMode::WriteBack | WriteMode::AlwaysWriteBack => {
-            "the next one is acknowledged when the cache has it"
+            "the next write is acknowledged when the cache has it"
         }
     };
     let mut text = match (mode, dirty) {
@@ -91,7 +93,7 @@ fn kept(read_mode: ReadMode, cache_mode: CacheMode, cache: &CacheInfo) -> String
             format!("{clean} was read ahead and not read yet. It is evicted after its first read.")
         }
         CacheMode::Direct => {
-            "no clean data is cached; the next one goes to the drives, unless its data is dirty."
+            "no clean data is cached; the next read goes to the drives, unless its data is dirty."
                 .to_owned()
         }
     };

@@ -161,14 +161,20 @@ impl ControllerHandle {
         if let Err(mailbox::Full(Note::Occurrence(lost))) =
             self.notes.send(Note::Occurrence(occurrence))
         {
-            tracing::error!("an event was dropped, since too many are waiting: {}", lost.text);
+            tracing::error!(
+                "an event was dropped, since too many events are waiting: {}",
+                lost.text
+            );
         }
     }
 
     /// Sends the controller a request that was refused for missing permissions, from any thread.
     pub fn refused(&self, given: OrderGiven, why: Error) {
         if let Err(mailbox::Full(_)) = self.notes.send(Note::Refused(given, why)) {
-            tracing::error!("a refusal was not counted, since too many are waiting");
+            tracing::error!(
+                "a command refused for missing rights is not recorded in the audit trail: too many \
+                 are waiting"
+            );
         }
     }
 
@@ -184,11 +190,14 @@ impl ControllerHandle {
         let note = Note::Order(given, refused, Box::new(answer));
         if let Err(mailbox::Full(Note::Order(given, _, answer))) = self.notes.send(note) {
             tracing::error!(
-                "the order '{}' is not recorded: the controller is busy, or has stopped",
+                "the command '{}' is not recorded in the audit trail: the controller is busy, or \
+                 has stopped",
                 given.order
             );
             answer(Some(
-                "this order is not recorded: the controller is busy, or has stopped".to_owned(),
+                "this command is not recorded in the audit trail: the controller is busy, or has \
+                 stopped"
+                    .to_owned(),
             ));
         }
     }

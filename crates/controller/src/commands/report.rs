@@ -213,7 +213,7 @@ fn resync(volume: &VolumeInfo) -> Option<Finding> {
     let subject = format!("volume {name}");
     Some(match volume.may_lose {
         0 => {
-            let what = format!("{what}; until the end, a drive failure loses data");
+            let what = format!("{what}; until the resync is complete, a drive failure loses data");
             finding(WellBeing::Warning, subject, what, Some("wait: softroc task list".to_owned()))
         }
         _ => finding(WellBeing::Ok, subject, what, None),

@@ -253,9 +253,10 @@ impl Lifecycle {
         };
         Some(format!(
             "'{name}' is not started automatically: {why}, and {gone} could have served it alone \
-            since. The present drives ({here}) have recorded {generation} changes of state; {gone} \
-            took part up to change {confirmed}, and later writes are unknown here. Connect {it}; \
-            or, if nothing was written there, run 'softroc volume start {name} --degraded{too}'"
+             since then. The present drives ({here}) have recorded {generation} changes of state; \
+             {gone} took part up to change {confirmed}, and later writes are unknown here. Connect \
+             {it}; or, if nothing was written there, run 'softroc volume start {name} \
+             --degraded{too}'"
         ))
     }
 

@@ -186,7 +186,10 @@ impl Policies {
             if let Err(why) =
                 self.arrays.tell_shards(|done| ShardMessage::SetPolicy(id, policy, done)).await
             {
-                tracing::error!("a policy of '{}' did not reach every shard: {why}", volume.name());
+                tracing::error!(
+                    "some threads of SoftROC did not apply the changed policy of '{}': {why}",
+                    volume.name()
+                );
             }
         }
     }
@@ -240,8 +243,8 @@ fn of_array(wished: &ondisk::Policy, since_unix_s: u64) -> Vec<Policy> {
         limit => policy(
             "medium-error-limit",
             limit.to_string(),
-            "a drive fails at this number of medium errors that could not be repaired; one that \
-                cannot write fails at once",
+            "the array fails a drive after this number of unrepaired medium errors, and at once if \
+             a write fails",
         ),
     };
     vec![
@@ -262,10 +265,12 @@ fn of_array(wished: &ondisk::Policy, since_unix_s: u64) -> Vec<Policy> {
             match wished.start_degraded {
                 StartDegraded::Auto => {
                     "after a clean shutdown the array starts without missing drives; otherwise it \
-                    waits for an operator if those could have served it alone"
+                     waits for an operator if the missing drives could have served it without the \
+                     present ones"
                 }
                 StartDegraded::Ask => {
-                    "the array waits for an operator if missing drives could have served it alone"
+                    "the array waits for an operator if the missing drives could have served it \
+                     without the present ones"
                 }
             },
         ),

@@ -93,7 +93,7 @@ impl Trouble {
             Place::Aside(name) => format!("; it is kept as {name}"),
             Place::Guarded => "; it is unchanged".to_owned(),
             Place::Stuck(why) => {
-                format!("; it stays where it is, and no change is stored there ({why})")
+                format!("; the unreadable file keeps its name, and no change is stored ({why})")
             }
         };
         let previous = match (self.from_previous, self.is_complete) {
@@ -206,7 +206,8 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
             && let Err(why) = self.replace(store, value).await
         {
             tracing::warn!(
-                "{} could not be stored again: {why}; its previous version is used",
+                "the previous version of {} is used, and could not be stored under that name: \
+                 {why}",
                 self.name
             );
         }

@@ -68,7 +68,7 @@ impl Tasks {
         let lasting = self.list.store_now().await;
         lasting.map(|()| reply).map_err(|error| {
             let sentence = format!(
-                "it waits for a restart of the controller, and then continues: {}",
+                "the task waits until the controller restarts, and then continues: {}",
                 error.message
             );
             Error::new(error.kind, sentence)
@@ -377,9 +377,12 @@ impl Tasks {
             return "redundancy is incomplete until its end".to_owned();
         };
         match array.tolerance(&volume).more().at_least.0 {
-            0 => format!("until its end, a drive failure of '{}' loses data", volume.name()),
+            0 => format!(
+                "until the task ends, the failure of a drive of '{}' loses data",
+                volume.name()
+            ),
             more => format!(
-                "until its end, redundancy of '{}' is incomplete; it survives {} now",
+                "until the task ends, redundancy of '{}' is incomplete: it survives {} now",
                 volume.name(),
                 counted(more, "more drive")
             ),
@@ -476,8 +479,8 @@ impl Tasks {
         let mut notes = Vec::new();
         match task.kind() {
             TaskKind::Rebuild | TaskKind::Relocate => notes.push(format!(
-                "redundancy is reduced while it is stopped; to continue, run 'softroc task resume \
-                {id}'"
+                "redundancy is reduced while the task is stopped; to continue, run 'softroc task \
+                 resume {id}'"
             )),
             TaskKind::Copyback | TaskKind::Replace => {
                 notes.push(format!(

@@ -188,8 +188,8 @@ fn next_of_reshape(task: &Task, array: &Rc<Array>) -> Next {
         ),
         // The start that rolled it back may be over, so only the volume shows it.
         () if to.is_none() && aim.is_some_and(|aim| aim != Aim::of(&volume.geometry)) => Next::Moot(
-            "it was rolled back before any data moved; repeat the command when the drives that it \
-            needs work"
+            "the reshape was rolled back before any data moved; repeat the command when the drives \
+             that it needs work"
                 .to_owned(),
         ),
         // Stopping the task rolls back a reshape that has moved nothing; otherwise the reshape is

@@ -268,10 +268,11 @@ impl Tasks {
 
 fn after_repair(volume: &str, reads: bool) -> String {
     match reads {
-        true => format!("they were rewritten from the redundancy of '{volume}'"),
+        true => format!("these bytes were rewritten from the redundancy of '{volume}'"),
         false => {
             format!(
-                "'{volume}' could not restore them; hosts get an I/O error where no other drive can"
+                "redundancy of '{volume}' could not restore all of these bytes; hosts get an I/O \
+                 error there"
             )
         }
     }

@@ -143,7 +143,8 @@ impl Tasks {
             // The leading reshape is committed or deleted, so it cannot be rolled back.
             self.goes_on_after_stop(
                 task,
-                "the reshape that goes first is complete, or its volume is deleted",
+                "the reshape of another volume of this array is complete, or that volume is \
+                 deleted",
             );
             return false;
         };

@@ -15,7 +15,8 @@ use units::counted;
 /// The number of restarts of a step whose volume went offline, before the task fails.
 const MOST_FRUITLESS: u32 = 100;
 
-const NO_PROGRESS: &str = "it makes no progress; 'softroc events' shows what its drives report";
+const NO_PROGRESS: &str = "the task makes no progress; 'softroc events' shows what its drives \
+                           report";
 
 /// The delay before a volume that went offline is looked for again.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
@@ -264,7 +265,7 @@ impl Tasks {
             count => told.push(format!("{} did not agree", counted(count, "stripe"))),
         }
         for (slot, stripes) in &record.blamed {
-            told.push(format!("drive {slot} had wrong blocks in {stripes} of them"));
+            told.push(format!("drive {slot} had wrong blocks in {stripes} of these stripes"));
         }
         if found.uncompared > 0 {
             told.push(format!("{} could not be compared", counted(found.uncompared, "stripe")));

@@ -176,7 +176,7 @@ pub(super) fn choose(
         .filter_map(|(kind, flaws)| Some(format!("{} copy: {}", kind.name(), flaws.first()?)))
         .collect();
     let context = format!(
-        "the anchor at {} is sound, and neither copy of the DDF structure is: {}",
+        "the DDF anchor at byte {} is valid, but both copies of the DDF structure are damaged: {}",
         anchor.at.0,
         said.join("; ")
     );

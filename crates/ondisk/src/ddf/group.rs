@@ -89,7 +89,7 @@ impl Volume {
         let code = LevelCode::of(&self.shape)?;
         if self.members.len() != self.shape.drives.as_usize() {
             return Err(contradiction(format!(
-                "'{name}' has {} members and a shape of {} drives",
+                "'{name}' lists {} members, but its layout has {} drives",
                 self.members.len(),
                 self.shape.drives
             )));

@@ -95,8 +95,8 @@ fn notes(drive: &Drive) -> Vec<String> {
     }
     if let Some(back) = drive.displaced_by() {
         notes.push(format!(
-            "holds its DDF anchor {back} before its end, not at a regular place: its controller \
-             wrote it there, or the drive is a copy of a smaller one; its metadata are used"
+            "holds its DDF anchor {back} before its end, not in the last block: its controller \
+             wrote it there, or the drive is a copy of a smaller one; the metadata are used"
         ));
     }
     let own = drive.structure.disk(drive.structure.own.reference);

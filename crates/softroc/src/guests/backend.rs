@@ -150,7 +150,10 @@ impl Backend {
         // The next machine must not be served before this stop: retry while the shard is busy.
         while self.tell(index, GuestMessage::Stop(id, tell.clone())).is_err() {
             if Instant::now() > until {
-                tracing::error!("a shard accepts no messages; a guest's queue continues");
+                tracing::error!(
+                    "a shard does not accept the message that stops a virtual machine's queue; the \
+                     queue stays active"
+                );
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

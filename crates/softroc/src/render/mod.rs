@@ -114,7 +114,7 @@ fn text_of(reply: &Reply) -> String {
         // The other metrics are for programs.
         Reply::Metrics { metrics } => controller_facts(&metrics.controller),
         Reply::Counters { counters } => format!(
-            "{} and {} are counted; --json has the counters",
+            "there are counters of {} and {}; --json prints them",
             counted(counters.volumes.len(), "volume"),
             counted(counters.drives.len(), "drive")
         ),

@@ -71,7 +71,8 @@ fn along(reshape: &ReshapeInfo) -> String {
     let (name, may_lose) = (&reshape.volume, counted(reshape.may_lose, "drive"));
     let size = ByteCount(reshape.to.capacity_bytes);
     format!(
-        "{name}, to {}; it keeps its {size}, and may lose {may_lose} meanwhile{time}",
+        "{name}, to {}; it keeps its size of {size}, and survives the failure of {may_lose} \
+         meanwhile{time}",
         layout(&reshape.to)
     )
 }

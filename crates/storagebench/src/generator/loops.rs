@@ -229,7 +229,7 @@ impl Buffers {
         (
             slice,
             writing.expect(
-                "a buffer of this task alone can be written, and verify mode has no hollow ones",
+                "only this task holds the buffer, and verify mode has no data-less buffers",
             ),
         )
     }

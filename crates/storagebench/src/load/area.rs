@@ -89,8 +89,8 @@ impl Area {
             return Err(Error::new(
                 ErrorKind::TooSmall,
                 format!(
-                    "the area {self} is not within the {} there are; give one that ends before \
-                        that, such as 0..10%",
+                    "the area {self} is not within the {} of the target or of --area; give one \
+                     that is, such as 0..10%",
                     whole.len
                 ),
             ));
@@ -264,7 +264,7 @@ mod tests {
             let area: Area = text.parse().unwrap();
             let error = area.resolve(range(0, 1 << 30), Access::Random).unwrap_err();
             assert_eq!(error.kind, ErrorKind::TooSmall);
-            assert!(error.to_string().contains("is not within the 1 GiB there are"), "{error}");
+            assert!(error.to_string().contains("is not within the 1 GiB of the target"), "{error}");
         }
     }
 }

@@ -79,7 +79,7 @@ impl FromStr for Ladder {
             let (first, last) = (number(first)?, number(last)?);
             if !first.is_power_of_two() || !last.is_power_of_two() || first > last {
                 return Err(wrong(format!(
-                    "'{part}' does not lead from one power of two up to another"
+                    "'{part}' is not a range from one power of two to a larger one"
                 )));
             }
             rungs.extend((first.trailing_zeros()..=last.trailing_zeros()).map(|power| 1 << power));
@@ -128,8 +128,8 @@ mod tests {
             ("many", "'many' in 'many' is not a number"),
             ("0", "0 outstanding I/Os is not between 1 and 65536"),
             ("1..131072", "131072 outstanding I/Os is not between"),
-            ("3..20", "'3..20' does not lead from one power of two up to another"),
-            ("8..1", "'8..1' does not lead"),
+            ("3..20", "'3..20' is not a range from one power of two to a larger one"),
+            ("8..1", "'8..1' is not a range"),
             ("1,2,1", "1 outstanding I/Os is listed twice"),
             ("-1", "'-1' in '-1' is not a number"),
         ] {

@@ -27,7 +27,9 @@ pub(crate) const OUTSTANDING: u32 = 32;
 
 /// The load of the preconditioning.
 pub(crate) fn profile() -> Profile {
-    "sequential,write,128K".parse().expect("a constant that the parser takes; a test reads it")
+    "sequential,write,128K"
+        .parse()
+        .expect("the parser accepts this constant load profile, as a test shows")
 }
 
 impl Precondition {

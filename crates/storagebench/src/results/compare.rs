@@ -335,8 +335,8 @@ fn cautions(runs: &[(String, &Results)], pairs: &[(&Side<'_>, &Side<'_>)]) -> Ve
     let mut cautions = Vec::new();
     if runs.len() > 1 {
         cautions.push(
-            "Each side is one run: the intervals do not cover what changes from one run to the \
-                next. Measure in turn (first, other, first, other) to see that."
+            "Each side is a single run: its intervals do not include the variation between runs. \
+             To measure that, run both sides in turn (first, other, first, other)."
                 .to_owned(),
         );
     }
@@ -595,7 +595,7 @@ mod tests {
             .notes
             .push(crate::Note { kind: crate::NoteKind::Thermal, text: "hot".to_owned() });
         let cautions = compare(&[("a".to_owned(), &first), ("b".to_owned(), &other)]).cautions;
-        assert!(cautions[0].starts_with("Each side is one run"));
+        assert!(cautions[0].starts_with("Each side is a single run"));
         assert_eq!(
             cautions[1],
             "'b' differs from 'a' in run time (30 s and 5 s), kernel (6.1.0 and 6.12.0)."

@@ -32,9 +32,9 @@ impl LatencyHistogram {
     /// Encodes a histogram.
     pub(crate) fn of(histogram: &Histogram<u64>) -> LatencyHistogram {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(histogram, &mut bytes)
-            .expect("writing to memory does not fail, and our bounds are the format's");
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect(
+            "a write to memory does not fail, and the histogram has the bounds of the format",
+        );
         LatencyHistogram(STANDARD.encode(bytes))
     }
 

@@ -187,7 +187,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
         ("random,read,64K,zones=50/1:50/99", 1 << 20, 512, "a zone of the profile"),
         ("sequential,read,64K,streams=8x1G", 1 << 30, 512, "8 streams of the profile"),
         ("sequential,read,64K,streams=2x100K", 1 << 20, 512, "no multiple of 64 KiB"),
-        ("database,area=1G..2G", 1 << 30, 512, "is not within the 1 GiB there are"),
+        ("database,area=1G..2G", 1 << 30, 512, "is not within the 1 GiB of the target"),
     ] {
         let error = refusal(profile, len, sector).to_string();
         assert!(error.contains(part), "{profile}: {error}");

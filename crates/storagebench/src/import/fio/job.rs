@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
             self.note(
                 given,
                 format_args!(
-                    "':{modifier}' after '{kind}' is left out: it has no counterpart here"
+                    "':{modifier}' after '{kind}' is left out: load profiles have no such option"
                 ),
             );
         }

@@ -278,6 +278,6 @@ fn note(import: &mut Import, given: &Given) {
     let instead = METHOD
         .iter()
         .find(|(method, _)| *method == key)
-        .map_or("it has no counterpart here", |(_, why)| why);
+        .map_or("load profiles have no such option", |(_, why)| why);
     import.note(&given.place, format_args!("'{line}' is left out: {instead}"));
 }

@@ -83,7 +83,8 @@ fn jobs_become_profiles_and_what_is_left_out_is_said_line_by_line() {
             "lab/jobs.fio:4: 'direct=1' is left out: targets are always accessed directly where \
                 they can be",
             "lab/jobs.fio:15: 'filename=/dev/sdz' is left out: name the target when measuring",
-            "lab/jobs.fio:21: 'unified_rw_reporting=1' is left out: it has no counterpart here",
+            "lab/jobs.fio:21: 'unified_rw_reporting=1' is left out: load profiles have no such \
+             option",
             "lab/jobs.fio:10: 'OLTP data' becomes the load profile 'oltp-data'",
         ]
     );

@@ -389,7 +389,7 @@ fn kinds(section: &Section<'_>) -> Result<Vec<RequestKind>> {
         (None, None, true) => Err(section.missing("block", "block = \"8K\"")),
         _ => Err(section.file.error(
             section.span.clone(),
-            "of the keys 'block', 'blocks' and 'requests' more than one is given; give one",
+            "the keys 'block', 'blocks' and 'requests' exclude one another; give one of them",
         )),
     }
 }

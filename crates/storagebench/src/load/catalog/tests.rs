@@ -167,7 +167,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "access = \"random\"\nread = 67\nblock = \"8K\"\nblocks = { \"4K\" = 100 }",
-        "mine.toml:4: of the keys 'block', 'blocks' and 'requests' more than one",
+        "mine.toml:4: the keys 'block', 'blocks' and 'requests' exclude one another",
     ),
     (
         "access = \"random\"\nread = 67\nblock = \"8K\"\nsweep = { pace = [1] }",
