@@ -391,8 +391,16 @@ const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
     (ReplyStyle::Simple, "67446698 00000000 0000000000000003", "Protocol"), // not in flight
     (ReplyStyle::Simple, "67446698 00000000 0000000100000000", "Protocol"), // an older one
     (ReplyStyle::Structured, "67446698 00000000 0000000000000000", "Protocol"), // simple to a read
-    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000000 00000000", "Protocol"), // nothing read
-    (ReplyStyle::Structured, "668e33ef 0000 0000 0000000000000000 00000000", "Protocol"), // not done
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0000 0000000000000000 00000000",
+        "Protocol", // nothing read
+    ),
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0000 0000 0000000000000000 00000000",
+        "Protocol", // not done
+    ),
     (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000000 00000008 00000000", "Protocol"),
     (ReplyStyle::Structured, "668e33ef 0001 0001 0000000000000001 00000009 00000000", "Protocol"),
     (ReplyStyle::Structured, "668e33ef 0001 0003 0000000000000000 00000000", "Protocol"), // unknown
@@ -414,7 +422,11 @@ const AGAINST_THE_RULES: &[(ReplyStyle, &str, &str)] = &[
         "Protocol", // an empty hole
     ),
     (ReplyStyle::Structured, DATA_TWICE, "Protocol"),
-    (ReplyStyle::Structured, "668e33ef 0001 0000 0000000000000002 00000000", "Protocol"), // no extents
+    (
+        ReplyStyle::Structured,
+        "668e33ef 0001 0000 0000000000000002 00000000",
+        "Protocol", // no extents
+    ),
     (
         ReplyStyle::Structured,
         "668e33ef 0001 0005 0000000000000002 0000000c 00000008 00000200 00000000",
