@@ -46,8 +46,8 @@ event_codes! {
     ControllerCommand "controller.command" Info
         "A command changed something that no other event reports.";
     ControllerStateUnreadable "controller.state-unreadable" Warning
-        "A file of the state folder cannot be read. It is kept, and its previous version is used \
-        if there is one. The subject is the file's name.";
+        "A file of the state folder cannot be read. SoftROC keeps the damaged file, and uses its \
+         previous version if there is one. The subject is the file's name.";
     ControllerStateRepaired "controller.state-repaired" Info
         "A command replaced an unreadable file of the state folder.";
     ControllerStateNotStored "controller.state-not-stored" Warning
@@ -57,8 +57,8 @@ event_codes! {
         again.";
 
     EventsLeftOut "events.left-out" Warning
-        "Events were replaced by newer ones before they were delivered or stored; the count is \
-        their maximum number.";
+        "Events were replaced by newer ones before they were delivered or stored; the count is the \
+         largest possible number of lost events.";
 
     AlarmSounds "alarm.sounds" Info
         "The alarm sounds: a drive is out of service, or data is in danger; the cause names the \
@@ -73,8 +73,8 @@ event_codes! {
     AccessCertificate "access.certificate-made" Info
         "A certificate was created, since there was none; clients compare its fingerprint.";
     AccessAccount "access.account-changed" Info
-        "An account was added, changed or removed; the cause names the account that did it, and \
-        the source.";
+        "An account was added, changed or removed; the cause names the account that made the \
+         change, and its address.";
     AccessLocked "access.account-locked" Warning
         "An account was locked temporarily for one source address after several wrong passwords in \
         a row. It still works from other addresses.";
@@ -96,7 +96,8 @@ event_codes! {
     BenchEnded "bench.ended" Info
         "A benchmark of a volume from the console ended; the effect names its result.";
     NotifyChanged "notify.channel-changed" Info
-        "A notification channel was set or removed; the cause names the account and the source.";
+        "A notification channel was set or removed; the cause names the account that made the \
+         change, and its address.";
     NotifyTest "notify.test" Info "A test message was sent to a notification channel.";
     NotifyFailing "notify.failing" Warning
         "A notification channel cannot deliver; its messages are queued and retried.";
@@ -146,7 +147,7 @@ event_codes! {
     CacheMemoryRemoved "cache.memory-removed" Warning
         "An operator removed orphaned cache memory of another controller.";
     CacheMemoryShort "cache.memory-short" Warning
-        "The host lacks memory for the whole write cache: it keeps the part that it has.";
+        "The host lacks memory for the whole write cache: the cache stays smaller than configured.";
     VolumeCacheDiscarded "volume.cache-discarded" Warning
         "An operator discarded the cached data of a volume.";
     VolumeOverwritten "volume.overwritten" Warning
@@ -167,11 +168,12 @@ event_codes! {
     VolumeUnsynced "volume.unsynced" Warning
         "A write was left unfinished; its region is unsynced until a resync.";
     VolumeForced "volume.forced" Warning
-        "An operator accepted stale parity; blocks of the missing drives may be wrong there.";
+        "An operator accepted stale parity; where a write was interrupted, blocks of the missing \
+         drives may be wrong.";
     VolumeMismatch "volume.mismatch" Warning "A check found a stripe whose redundancy does not \
         agree with its data.";
     VolumeBlocksUnreadable "volume.blocks-unreadable" Fatal "Blocks of a volume cannot be read \
-        from any drive; hosts get an I/O error there.";
+        from any drive; hosts that read them get an I/O error.";
     VolumeDataLogReplayed "volume.data-log-replayed" Info
         "Writes that hosts had flushed before a power cut were found on a log device.";
     VolumeJournalReplayed "volume.journal-replayed" Info
@@ -261,7 +263,8 @@ event_codes! {
     TaskDone "task.done" Info "A task is complete.";
     TaskFound "task.found" Warning "A task is complete and found errors.";
     TaskCancelled "task.cancelled" Info "A task ended, since its volume was deleted.";
-    TaskFailed "task.failed" Warning "A task failed; it is retried while it is needed.";
+    TaskFailed "task.failed" Warning "A task failed; it is retried as long as the volume or drive \
+        needs it.";
     ScheduleMissed "schedule.missed" Info "A scheduled task did not begin; it begins at its next \
         time.";
 }

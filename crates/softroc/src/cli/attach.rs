@@ -80,11 +80,11 @@ impl From<AttachWay> for controller::DiskKind {
 /// Whether a volume is attached automatically.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttachSwitch {
-    /// Attached whenever the controller serves it.
+    /// Attach the volume whenever the controller serves it.
     On,
-    /// Attached read-only whenever the controller serves it.
+    /// Attach the volume read-only whenever the controller serves it.
     ReadOnly,
-    /// Attached only by 'softroc attach'.
+    /// Attach the volume only by 'softroc attach'.
     Off,
 }
 

@@ -225,10 +225,9 @@ pub struct BenchRun {
     #[arg(long, value_name = "TIME", value_parser = parse_ramp)]
     pub ramp: Option<std::time::Duration>,
 
-    /// Measure until the result is exact to this share: longer than --runtime, until the 95 %
-    /// confidence intervals of the rate and the mean latency are within plus or minus this share;
-    /// none: never measure longer [default: none for profiles with a run time of their own,
-    /// otherwise 2%].
+    /// Measure longer than --runtime, until the 95 % confidence intervals of the rate and the mean
+    /// latency are within plus or minus this share; none: never measure longer [default: none for
+    /// profiles with a run time of their own, otherwise 2%].
     #[arg(long, value_name = "PERCENT", value_parser = parse_confidence)]
     pub confidence: Option<Confidence>,
 
@@ -237,9 +236,8 @@ pub struct BenchRun {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_runtime: Option<std::time::Duration>,
 
-    /// Measure rounds of this length until it is steady, which means that five consecutive rounds
-    /// are: they differ by at most 20 % and drift by at most 10 %. At most 25 rounds; the result is
-    /// that of the five.
+    /// Measure rounds of this length until five consecutive rounds are steady: they differ by at
+    /// most 20 % and drift by at most 10 %. At most 25 rounds; the result is that of the five.
     #[arg(
         long,
         value_name = "ROUND",

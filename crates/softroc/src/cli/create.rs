@@ -59,13 +59,13 @@ pub struct VolumeCreate {
     #[arg(long, value_name = "HOW")]
     pub write_hole: Option<WriteHole>,
 
-    /// The cache settings below under one name; each may also be given on its own. data-protection:
-    /// writes are acknowledged by a log device, or without one by the drives (read-ahead,
-    /// logged-write-back, direct, drive-cache off). performance: writes are acknowledged from the
-    /// cache; unflushed writes are lost in a power cut (read-ahead, write-back, direct, drive-cache
-    /// on). fast-path: writes are acknowledged by the drives (no-read-ahead, write-through, direct,
-    /// drive-cache on). 'volume set' changes it later [default: performance; fast-path if all
-    /// drives are mem: or null:].
+    /// The preset of the four cache settings below; each may also be given on its own.
+    /// data-protection: writes are acknowledged by a log device, or without one by the drives
+    /// (read-ahead, logged-write-back, direct, drive-cache off). performance: writes are
+    /// acknowledged from the cache; unflushed writes are lost in a power cut (read-ahead,
+    /// write-back, direct, drive-cache on). fast-path: writes are acknowledged by the drives
+    /// (no-read-ahead, write-through, direct, drive-cache on). 'volume set' changes it later
+    /// [default: performance; fast-path if all drives are mem: or null:].
     #[arg(long, value_name = "PRESET", value_parser = setting(Preset::ALL, Preset::name))]
     pub preset: Option<Preset>,
 
@@ -89,8 +89,8 @@ pub struct VolumeCreate {
     pub cache_mode: Option<CacheMode>,
 
     /// The drives' own write caches: on, off, or unchanged. The controller flushes them before it
-    /// reports data as durable. Drives are shared by all volumes of an array; off wins. 'volume
-    /// set' changes it later [default: that of the preset].
+    /// reports data as durable. If the volumes of an array differ, the caches of all of its drives
+    /// are off. 'volume set' changes it later [default: that of the preset].
     #[arg(long, value_name = "SWITCH", value_parser = setting(DriveCache::ALL, DriveCache::name))]
     pub drive_cache: Option<DriveCache>,
 
@@ -114,8 +114,8 @@ pub struct VolumeCreate {
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Do not ask for confirmation. Questions arise if drives of different sizes waste space, or a
-    /// power cut may lose flushed data.
+    /// Do not ask for confirmation if drives of different sizes waste space, or a power cut may
+    /// lose flushed data.
     #[arg(long)]
     pub yes: bool,
 

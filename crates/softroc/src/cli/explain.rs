@@ -9,7 +9,8 @@ use units::StripSize;
 /// See [`Command::Explain`](super::Command::Explain).
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// Explain for this volume of the running controller, in its current state.
+    /// Explain the request for this volume of the running controller, in the volume's current
+    /// state.
     #[arg(
         long,
         value_name = "NAME",

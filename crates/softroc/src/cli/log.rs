@@ -27,16 +27,16 @@ pub enum LogCommand {
     /// Remove the log: journals move back to the members. Its drives stay registered, without
     /// contents.
     Remove {
-        /// One of its drives: a path.
+        /// A drive of the log: its path.
         #[arg(value_name = "DRIVE")]
         drive: String,
         /// The output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Discard what keeps a volume offline: lost cache memory, or records on a missing or damaged
-    /// log device. Acknowledged writes may be lost; the confirmation lists them. Without an option,
-    /// intact data is kept.
+    /// Discard the data that keeps a volume offline: lost cache memory, or records on a missing or
+    /// damaged log device. Acknowledged writes may be lost; the confirmation lists them. Without an
+    /// option, intact data is kept.
     Discard {
         /// The name of the volume.
         name: String,

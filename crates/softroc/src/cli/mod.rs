@@ -398,7 +398,7 @@ pub struct Serve {
 /// See [`Serve::metrics_compat`].
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricsCompat {
-    /// node_exporter on arrays of Linux md.
+    /// Names of node_exporter for Linux md arrays.
     NodeMd,
 }
 

@@ -12,19 +12,22 @@ use units::{ByteCount, StripSize};
 /// I/Os, and the usable share of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum MethodName {
-    /// As 'softroc bench' does: all of the volume, blocks aligned to their size, 1..512.
+    /// As 'softroc bench' does: all of the volume, blocks aligned to their size, 1 to 512
+    /// outstanding I/Os.
     Bench,
-    /// A file of 32, 64 or 128 GB (up to 8, up to 16, more drives), aligned to sectors, 1,3,8..512;
-    /// links carry 85 %.
+    /// A file of 32 GB (up to 8 drives), 64 GB (up to 16) or 128 GB, aligned to sectors, 1 to 512
+    /// outstanding I/Os; links carry 85 % of their rate.
     Fujitsu2013,
-    /// Sequential in the first 10 %, random in the next 25 %, aligned to 4 KiB, 1..512; links carry
-    /// 90 %.
+    /// Sequential in the first 10 %, random in the next 25 %, aligned to 4 KiB, 1 to 512
+    /// outstanding I/Os; links carry 90 % of their rate.
     Fujitsu2016,
-    /// A file of 8 GB, aligned to sectors, 3 outstanding I/Os; links carry 85 %.
+    /// A file of 8 GB, aligned to sectors, 3 outstanding I/Os; links carry 85 % of their rate.
     Sx940,
-    /// All of the volume, blocks aligned to their size, 1..256; links carry 90 %.
+    /// All of the volume, blocks aligned to their size, 1 to 256 outstanding I/Os; links carry 90 %
+    /// of their rate.
     Intel2014,
-    /// All of the volume, aligned to sectors, 1..256; links carry 85 %.
+    /// All of the volume, aligned to sectors, 1 to 256 outstanding I/Os; links carry 85 % of their
+    /// rate.
     Reviews,
 }
 
@@ -110,8 +113,8 @@ pub struct Predict {
     pub write_hole: Option<WriteHole>,
 
     /// The catalog drive of the journal, such as NVMe-SSD, instead of the drives of the array. Give
-    /// it twice, or as 2xNVMe-SSD, for two mirrored log devices. It has its own link to the host.
-    /// Needs --write-hole journal.
+    /// it twice, or as 2xNVMe-SSD, for two mirrored log devices. The log device has its own link to
+    /// the host. Needs --write-hole journal.
     #[arg(long, value_name = "DRIVE")]
     pub log: Vec<String>,
 
@@ -151,9 +154,8 @@ pub struct Predict {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// End when the result is exact to this share: when the 95 % confidence intervals of the rate
-    /// and the mean latency are within plus or minus this share, after at least a quarter of
-    /// --runtime; none: use all of --runtime.
+    /// End when the 95 % confidence intervals of the rate and the mean latency are within plus or
+    /// minus this share, after at least a quarter of --runtime; none: use all of --runtime.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 

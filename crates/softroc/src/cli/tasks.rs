@@ -245,7 +245,7 @@ pub enum SpareCommand {
             conflicts_with = "same_enclosure"
         )]
         volumes: Vec<String>,
-        /// Use the spares only in their enclosures: for arrays with a drive there.
+        /// Use each spare only for arrays with a drive in the spare's enclosure.
         #[arg(long)]
         same_enclosure: bool,
         /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new
@@ -327,7 +327,8 @@ pub struct VolumeSet {
     )]
     pub drive_cache: Option<DriveCache>,
 
-    /// The four settings above under one name, for this volume: see 'softroc volume create --help'.
+    /// The preset of the four cache settings above, for this volume: see 'softroc volume create
+    /// --help'.
     #[arg(
         long,
         group = "what",
@@ -401,7 +402,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
 
-    /// Do not ask for confirmation. A question arises if a power cut may lose flushed data.
+    /// Do not ask for confirmation if a power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 

@@ -84,7 +84,7 @@ pub struct Support {
 /// See [`Command::Snmp`](super::Command::Snmp).
 #[derive(Subcommand, Debug)]
 pub enum SnmpCommand {
-    /// Answer the requests of snmpd on standard input. Line for its settings: pass_persist
+    /// Answer the requests of snmpd on standard input. Line for snmpd.conf: pass_persist
     /// .1.3.6.1.4.1.32473.1.3 /usr/bin/softroc snmp pass.
     Pass,
 }
