@@ -216,7 +216,7 @@ event_codes! {
     DriveMediumErrorRepaired "drive.medium-error-repaired" Info
         "Unreadable sectors were rewritten from redundancy.";
     DrivePatrolStopped "drive.patrol-stopped" Warning
-        "A drive does not respond; the patrol read skipped the rest of it.";
+        "A drive does not respond; the patrol read skipped the rest of the drive.";
     DriveMetadataRepaired "drive.metadata-repaired" Warning
         "Damaged metadata of a drive was repaired from the other copy or from the label.";
     DriveMetadataDamaged "drive.metadata-damaged" Warning "One copy of a drive's metadata is \

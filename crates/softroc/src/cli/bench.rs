@@ -172,8 +172,9 @@ pub struct Files {
 /// A measurement.
 #[derive(Args, Debug)]
 pub struct BenchRun {
-    /// A file, a block device, nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH, volume:NAME,
-    /// or array:LEVEL,drives=8xmem:256M,strip=64K (a temporary array inside this process).
+    /// What to measure: a file, a block device, nbd://HOST:PORT/EXPORT,
+    /// nbd+unix:///EXPORT?socket=PATH, volume:NAME, or array:LEVEL,drives=8xmem:256M,strip=64K (a
+    /// temporary array inside this process).
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
 

@@ -465,12 +465,9 @@ const WRONG: &[(&str, &str)] = &[
         "bs=100",
         "2: the job 'j' is not imported: 'bs=100' requests 100 bytes; give a multiple of 512 bytes",
     ),
-    (
-        "bs=4KiB",
-        "'bs=4KiB' requests 4000 bytes (fio reads Ki as 1000, unless kb_base=1000 is set); give",
-    ),
+    ("bs=4KiB", "'bs=4KiB' requests 4000 bytes (fio reads Ki as 1000, unless kb_base=1000 is set)"),
     ("bs=1.5k", "'bs=1.5k' is not understood; give sizes such as 4k"),
-    ("bs=32m", "1: the job 'j' is not imported: a block of 32 MiB cannot be requested; give"),
+    ("bs=32m", "1: the job 'j' is not imported: a block of 32 MiB cannot be requested"),
     ("bs=${NONE}", "the environment variable NONE of 'bs=${NONE}' is not set; set it"),
     ("bs=$BS$BS", "'bs=$BS$BS' (that is 'bs=64k64k') is not understood; give sizes"),
     (
@@ -484,10 +481,7 @@ const WRONG: &[(&str, &str)] = &[
     ("bsrange=8k-4k", "'bsrange=8k-4k' is not understood; give a range from the smaller"),
     ("iodepth=0", "'iodepth=0' is not understood; give a whole number of at least 1"),
     ("numjobs=0", "'numjobs=0' is not understood; give a whole number of at least 1"),
-    (
-        "iodepth=9999\nnumjobs=9999\nioengine=libaio",
-        "outstanding I/Os is not between 1 and 65536; give",
-    ),
+    ("iodepth=9999\nnumjobs=9999\nioengine=libaio", "outstanding I/Os is not between 1 and 65536"),
     ("offset=100%", "'offset=100%' leaves nothing of the target; give less than 100%"),
     ("size=many", "'size=many' is not understood; give a size such as 10g, or a percentage"),
     ("offset=99p", "'offset=99p' is more than any target has; give at most 64p"),
@@ -510,7 +504,7 @@ const WRONG: &[(&str, &str)] = &[
     ("rw=randread\nrandom_distribution=zoned:60/0:40/100", "zones with a size above 0"),
     (
         "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/1g:40/9g",
-        "has zones beyond the size of the job, which fio refuses too; give",
+        "has zones beyond the size of the job, which fio refuses too",
     ),
     (
         "rw=randread\nrandom_distribution=zoned_abs:60/1g:40/",

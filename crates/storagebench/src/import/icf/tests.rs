@@ -185,7 +185,7 @@ fn what_cannot_be_taken_of_the_setup_is_said() {
             "\tfew,",
             "'few,DISABLED,1' begins with no number of outstanding I/Os; 1 is taken",
         ),
-        ("\t2097152,0", "\tall", "'all' is no part of a disk and is left out; expected"),
+        ("\t2097152,0", "\tall", "'all' is no part of a disk and is left out"),
     ] {
         let (_, notes) = import(&ICF.replacen(from, to, 1));
         assert!(notes.iter().any(|note| note.contains(part)), "{to}: {notes:?}");
@@ -225,7 +225,7 @@ fn a_wrong_specification_is_refused_alone() {
         (
             "\t512,10,80,100,0,1,0,0",
             "\t512,10,80,100,0,1,100,0",
-            "an alignment of 100 B is not whole 512-byte sectors; give",
+            "an alignment of 100 B is not whole 512-byte sectors",
         ),
     ] {
         let (profiles, notes) = import(&ICF.replacen(from, to, 1));
