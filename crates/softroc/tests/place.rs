@@ -74,7 +74,10 @@ fn a_file_that_was_not_made_for_a_drive_is_refused_with_the_way_to_make_one() {
     for (path, why) in [
         (write("passwd", passwd.as_bytes()), "bytes"),
         (write("thesis.txt", &thesis[..2 << 20]), "it holds text"),
-        (write("picture.png", &picture), "its 2097229 bytes are not a whole number of sectors"),
+        (
+            write("picture.png", &picture),
+            "its size of 2097229 bytes is not a whole number of sectors",
+        ),
         (write("tiny.img", &[0; 65536]), "it has only 64 KiB"),
         (write("empty.img", &[]), "is empty"),
     ] {

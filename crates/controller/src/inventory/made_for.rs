@@ -28,7 +28,7 @@ impl Drive {
         }
         let (size, odd) = (access.info().size, access.source.odd_bytes());
         let why = if !odd.is_zero() {
-            format!("its {} bytes are not a whole number of sectors", size.0 + odd.0)
+            format!("its size of {} bytes is not a whole number of sectors", size.0 + odd.0)
         } else if size < SMALLEST {
             format!("it has only {size}")
         } else {

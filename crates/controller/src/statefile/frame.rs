@@ -43,13 +43,14 @@ pub(super) fn body(format: u32, bytes: &[u8]) -> Result<&str, String> {
     }
     if of > format {
         return Err(format!(
-            "a later version of SoftROC wrote it, in format {of}; this version knows {format}"
+            "a later version of SoftROC wrote the file in format {of}; this version knows format \
+             {format}"
         ));
     }
     let len: usize = len.parse().map_err(|_| garbled())?;
     let sum = u32::from_str_radix(sum, 16).map_err(|_| garbled())?;
     if body.len() < len {
-        return Err(format!("it is truncated: {} of {len} bytes are present", body.len()));
+        return Err(format!("the file is truncated: {} of {len} bytes are present", body.len()));
     }
     if body.len() > len || crc32c::crc32c(body.as_bytes()) != sum {
         return Err("its checksum is wrong".to_owned());

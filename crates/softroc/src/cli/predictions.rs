@@ -176,7 +176,7 @@ pub struct Predict {
     )]
     pub seeds: u64,
 
-    /// A file with a drive or a controller of your own. May be given several times.
+    /// A model file with a drive or a controller of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
@@ -209,7 +209,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["doc", "only"])]
     pub errors: Option<PathBuf>,
 
-    /// A file with a drive or a controller of your own. May be given several times.
+    /// A model file with a drive or a controller of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
@@ -237,7 +237,7 @@ pub struct Calibrate {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rounds: u32,
 
-    /// A file with a drive of your own. May be given several times.
+    /// A model file with a drive of your own. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
