@@ -292,7 +292,11 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     let Ok(Reply::Drive { notes, .. }) = bench.ask(replace) else {
         panic!("the drive is replaced")
     };
-    assert_eq!(notes, ["it is being rebuilt from the other drives; the volume is usable now"]);
+    assert_eq!(
+        notes,
+        ["the drive is being rebuilt from the other drives; the volume is usable \
+                        now"]
+    );
     bench.restart(&[]);
     for _ in 0..100 {
         if bench.show("data").state == VolumeState::Optimal {

@@ -379,8 +379,8 @@ fn lost_metadata(scan: &Scan) -> &'static str {
     let is_missing = |volume: &ScannedVolume| volume.found.state != State::Complete;
     match scan.volumes.iter().any(is_missing) {
         true => {
-            ", and it is not read; if it is the missing member, its end with the metadata may be \
-             cut off: make a complete copy of that drive"
+            ", and the drive is not read; if it is the missing member, its end with the metadata \
+             may be cut off: make a complete copy of that drive"
         }
         false => "",
     }

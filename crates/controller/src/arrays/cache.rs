@@ -176,7 +176,7 @@ impl Arrays {
             let more = growth.as_ref().map(|growth| growth.more(number));
             let share = CellShare { words: words.clone(), free, sequence, more };
             if shard.send(ShardMessage::Cells(share)).is_err() {
-                tracing::error!("a shard did not accept its part of the cache's memory");
+                tracing::error!("a thread of SoftROC did not accept its part of the cache memory");
             }
         }
         if growth.is_some() {
@@ -328,7 +328,7 @@ impl Arrays {
         let share = CellShare { words, free, sequence: 0, more: None };
         if self.shards[place as usize % self.shards.len()].send(ShardMessage::Cells(share)).is_err()
         {
-            tracing::error!("a shard did not accept free cache memory");
+            tracing::error!("a thread of SoftROC did not accept free cache memory");
         }
         let told = self.tell_shards(|done| ShardMessage::DiscardCells(place, done)).await;
         told.map_err(|why| Error::new(ErrorKind::Failed, why))?;

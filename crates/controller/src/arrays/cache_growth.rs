@@ -153,7 +153,7 @@ impl Arrays {
     fn share(&self, shard: usize, words: &Words, free: Vec<(u32, Buf)>, more: MoreCells) {
         let share = CellShare { words: words.clone(), free, sequence: 0, more: Some(more) };
         if self.shards[shard].send(ShardMessage::Cells(share)).is_err() {
-            tracing::error!("a shard did not accept its part of the cache's memory");
+            tracing::error!("a thread of SoftROC did not accept its part of the cache memory");
         }
     }
 

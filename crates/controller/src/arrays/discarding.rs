@@ -277,7 +277,7 @@ impl Arrays {
 /// Nothing is recorded while drives are missing, as these would not have the change.
 fn until_the_start(name: &str) -> String {
     format!(
-        "drives of '{name}' are missing: this is recorded when the volume is started; run 'softroc \
-        volume start {name}' before the controller is stopped"
+        "drives of '{name}' are missing: the discarding is recorded when the volume is started; \
+         run 'softroc volume start {name}' before the controller is stopped"
     )
 }

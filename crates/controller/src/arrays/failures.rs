@@ -332,7 +332,10 @@ impl Arrays {
         for (index, shard) in self.shards.iter().enumerate() {
             let message = ShardMessage::Apply(id, change.clone(), None, None);
             if index != usize::from(from.0) && shard.send(message).is_err() {
-                tracing::warn!(shard = index, "a shard did not accept a change of its volume");
+                tracing::warn!(
+                    shard = index,
+                    "a thread of SoftROC did not accept a change of a volume's state"
+                );
             }
         }
     }

@@ -93,7 +93,7 @@ fn described(missing: Missing) -> String {
 
 fn full_below(volume: &Volume, full: IoError) -> Error {
     let (kind, what_helps) = match is_full(&full) {
-        true => (ErrorKind::OutOfSpace, "free space below its drives"),
+        true => (ErrorKind::OutOfSpace, "free space on the file systems of its drive files"),
         false => (ErrorKind::Failed, "free memory of this system"),
     };
     let sentence = format!(

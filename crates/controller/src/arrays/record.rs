@@ -244,7 +244,7 @@ impl Arrays {
     fn report_not_recorded(&self, array: &Array, why: &str) {
         let text = format!(
             "the state of {} cannot be recorded on its drives ({why}): writes that depend on it \
-                fail; free space below its drives, or memory of this system",
+             fail; free space on the file systems of its drive files, or memory of this system",
             array.names()
         );
         self.events.report(EventCode::ArrayNotRecorded, &array.name(), why, "writes fail", text);

@@ -153,9 +153,11 @@ impl Arrays {
             previous.name()
         );
         let text = format!("the sector format of '{name}' is {} now", format.name());
-        let effect = "it applies to new host connections; connected hosts keep the previous one";
+        let effect = "the sector format applies to new host connections; connected hosts keep the \
+                      previous format";
         self.events.report(EventCode::VolumeSectors, &name, "an operator changed it", effect, text);
-        let note = format!("connected hosts of '{name}' see it when they reconnect");
+        let note =
+            format!("connected hosts of '{name}' see the new sector format when they reconnect");
         Ok(not_told(array, volume)
             .into_iter()
             .chain(is_another.then_some(partitions))
@@ -194,8 +196,8 @@ impl Arrays {
         let text =
             format!("{bad} of the last {more} host writes to '{name}' were not aligned to 4 KiB");
         let cause = format!("{} has sectors of 4 KiB", drives.join(", "));
-        let effect = "each also costs a read; align partitions and file systems to 1 MiB ('fdisk \
-            -l' shows their start)";
+        let effect = "each unaligned write also costs a read; align partitions and file systems to \
+                      1 MiB ('fdisk -l' shows their start)";
         self.events.report(EventCode::VolumeUnaligned, &name, &cause, effect, text);
     }
 }

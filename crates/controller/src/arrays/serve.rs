@@ -291,7 +291,10 @@ impl Arrays {
         drop(asked);
         let told = answers(told).await;
         if let Err(why) = &told {
-            tracing::error!("'{}' was not detached from every shard: {why}", volume.name());
+            tracing::error!(
+                "some threads of SoftROC did not stop serving '{}': {why}",
+                volume.name()
+            );
         }
         // Another drive may have got a position meanwhile, with outstanding writes.
         draining.note(array, volume);

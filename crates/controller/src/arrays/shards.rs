@@ -32,7 +32,7 @@ impl Arrays {
     pub(crate) fn tell_all(&self, message: impl Fn() -> ShardMessage) {
         for (index, shard) in self.shards.iter().enumerate() {
             if shard.send(message()).is_err() {
-                tracing::warn!(shard = index, "a shard did not accept a message");
+                tracing::warn!(shard = index, "a thread of SoftROC did not accept a message");
             }
         }
     }
@@ -45,7 +45,10 @@ impl Arrays {
     ) {
         let message = ShardMessage::ReportDone { report, result };
         if self.shards[usize::from(to.0)].send(message).is_err() {
-            tracing::warn!(shard = to.0, "a shard did not accept the reply to its report");
+            tracing::warn!(
+                shard = to.0,
+                "a thread of SoftROC did not accept the reply to its report of a change"
+            );
         }
     }
 

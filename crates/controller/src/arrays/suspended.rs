@@ -140,7 +140,8 @@ impl Arrays {
             let Some(member) = label.member.get(one.slot) else { continue };
             if self.suspensions.count(member.uuid, now) >= MOST {
                 (one.cause, one.is_lasting) = (Cause::Error, true);
-                one.what.push_str(&format!("; it was suspended {MOST} times within an hour"));
+                one.what
+                    .push_str(&format!("; the drive was suspended {MOST} times within an hour"));
             }
         }
     }

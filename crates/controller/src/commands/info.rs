@@ -141,7 +141,10 @@ impl Commands {
             let info = self.physical_info(drive.name.clone(), Some(drive));
             return self.with_revision(DriveInfo {
                 state: DriveState::Filling,
-                reason: Some(format!("it is being copied from drive {name}, to replace it")),
+                reason: Some(format!(
+                    "the drive is being filled from drive {name}, to replace that \
+                                      drive"
+                )),
                 volumes: array.known_volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
                 stale_regions: self.arrays.replacement_stale(&array, slot).len(),

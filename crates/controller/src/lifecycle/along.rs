@@ -38,9 +38,9 @@ pub(super) fn note_of_others(along: &[Along]) -> Option<String> {
         format!("; 'softroc volume expand {}' then uses their additional space", other.of.name)
     });
     let them = if names.len() == 1 {
-        "is reshaped after it, and keeps its"
+        "is reshaped after this volume, and keeps its"
     } else {
-        "are reshaped after it, one after the other, and keep their"
+        "are reshaped after this volume, one after the other, and keep their"
     };
     (!names.is_empty())
         .then(|| format!("{} {them} size{}", names.join(", "), more.unwrap_or_default()))

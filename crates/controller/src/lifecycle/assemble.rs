@@ -316,7 +316,8 @@ impl Lifecycle {
                 counted(regions.len(), "region")
             );
             let (cause, effect) = (
-                "their record cannot be read, or an earlier version omitted it from the label",
+                "the record of initialised stripes cannot be read, or an earlier version omitted \
+                 it from the label",
                 "these regions have no redundancy until the resync is complete",
             );
             self.events.report(EventCode::ArrayMapUnreadable, &array.name(), cause, effect, text);
@@ -467,7 +468,9 @@ impl Lifecycle {
     fn why_lost(&self, array: &Array) -> String {
         let lost: Vec<String> = array.lost().into_values().collect();
         if lost.is_empty() {
-            "its state cannot be recorded on its drives; free space below them".to_owned()
+            "its state cannot be recorded on its drives; free space on the file systems of its \
+             drive files"
+                .to_owned()
         } else {
             lost.join("; ")
         }

@@ -36,9 +36,14 @@ fn check_nothing_lost(array: &Array) -> Result<()> {
 fn note_of_replacement(array: &Array, slot: usize) -> String {
     match array.places()[slot].replacement.is_some() {
         true => {
-            format!("it is being copied from drive {slot}, which stays online until the end")
+            format!(
+                "the drive is being filled from drive {slot}, which stays online until the copy is \
+                 complete"
+            )
         }
-        false => "it is being rebuilt from the other drives; the volume is usable now".to_owned(),
+        false => {
+            "the drive is being rebuilt from the other drives; the volume is usable now".to_owned()
+        }
     }
 }
 
@@ -175,7 +180,7 @@ impl Lifecycle {
             if array.has_unrecorded() {
                 return Err(wrong(format!(
                     "failures of drives of {names} are not recorded yet for lack of space; free \
-                    space below its drives and try again"
+                     space on the file systems of its drive files and try again"
                 )));
             }
             if array.places()[slot].role == Role::Stale {

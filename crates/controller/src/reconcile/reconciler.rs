@@ -125,7 +125,7 @@ impl Reconciler {
             Some((array, _)) if array.label().policy.drive_guard => {
                 "it is copied to a spare, if one fits"
             }
-            Some(_) => "it stays online; replace it (predictive-failure copy is off)",
+            Some(_) => "the drive stays online; replace it (predictive-failure copy is off)",
             None => "it is not used as a spare any more",
         };
         let array = place.map(|(array, _)| array.name());

@@ -359,8 +359,8 @@ impl Tasks {
 
     fn has_come(&self, name: &str, (from, to): (&Geometry, &Geometry)) -> StepEnd {
         let text = format!("'{name}' has its new layout: {to}, instead of {from}");
-        let effect = "hosts see its size when they reconnect, and attached disks as \
-            docs/operate/attach.md describes";
+        let effect = "hosts see the new size when they reconnect; for attached disks see \
+                      docs/operate/attach.md";
         self.events.report(EventCode::VolumeReshaped, name, "all data is moved", effect, text);
         StepEnd::Done
     }

@@ -10,7 +10,7 @@ pub enum ConfigCommand {
     /// Save the configuration as TOML: policies and names of volumes, spares, schedules,
     /// notifications, accounts. The file contains no data, passwords, keys or other secrets.
     Save {
-        /// The file; '-' for standard output.
+        /// The file for the configuration; '-' for standard output.
         #[arg(long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
         /// Print JSON instead of TOML, to standard output only.
@@ -25,7 +25,7 @@ pub enum ConfigCommand {
 /// See [`ConfigCommand::Restore`].
 #[derive(Args, Debug)]
 pub struct ConfigRestore {
-    /// The file; '-' for standard input.
+    /// The file with the saved configuration; '-' for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 

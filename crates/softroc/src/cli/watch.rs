@@ -24,7 +24,8 @@ pub struct Sampling {
 /// The period of rates.
 #[derive(Args, Clone, Debug)]
 pub struct StatsSpan {
-    /// Show the history of this period instead: at most 30d. For one NAME, also in intervals.
+    /// Show the history of this period, at most 30d, instead of current rates. With one NAME, the
+    /// history is also shown in intervals.
     #[arg(
         long,
         value_name = "TIME",

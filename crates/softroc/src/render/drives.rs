@@ -23,10 +23,12 @@ pub(super) fn suspension(suspension: &SuspensionInfo) -> String {
     let why = &suspension.why;
     match (suspension.by, suspension.fails_in_s.map(Duration::from_secs)) {
         (SuspendedBy::TimeLimit, Some(left)) => {
-            format!("{why}; it fails in {left:?} unless it responds")
+            format!("{why}; the drive fails in {left:?} unless it responds")
         }
         (SuspendedBy::TimeLimit, None) => why.clone(),
-        (SuspendedBy::Operator, _) => format!("{why}; only 'softroc drive resume' ends it"),
+        (SuspendedBy::Operator, _) => {
+            format!("{why}; only 'softroc drive resume' ends the suspension")
+        }
     }
 }
 

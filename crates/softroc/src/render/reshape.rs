@@ -33,7 +33,7 @@ pub fn one(reshape: &ReshapeInfo, notes: &[String]) -> String {
         (
             "saved first",
             format!(
-                "up to {} at a time, where old data would be overwritten",
+                "up to {} at a time, where new data would overwrite data that has not moved yet",
                 ByteCount(reshape.saved_at_a_time_bytes)
             ),
         ),
