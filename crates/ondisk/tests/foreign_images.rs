@@ -520,7 +520,7 @@ fn of_a_backup_is_read_what_lies_ahead_of_the_reshape() {
     let (why, saved, sections, _) = taken(1536, &[(0, 1536)]);
     assert_eq!((why.as_str(), saved, sections), ("", vec![], vec![(0, 1536), (1536, end)]));
     let (why, ..) = taken(1024, &[(0, 768)]);
-    assert!(why.contains("it is too old"), "{why}");
+    assert!(why.contains("is too old"), "{why}");
     let (why, ..) = taken(512, &[(768, 1536)]);
     assert!(why.contains("it does not match"), "{why}");
     let (why, ..) = taken(0, &[(0, 384), (768, 1536)]);

@@ -175,7 +175,8 @@ fn end_with_a_shard() {
         // The first shard is the main thread.
         if thread.name().is_some_and(|name| name == "main" || name.starts_with("shard ")) {
             tracing::error!(
-                "a shard has panicked: the controller exits and writes nothing more; start it again"
+                "a thread of SoftROC has panicked: the controller exits and writes nothing more; \
+                 start it again"
             );
             std::process::abort();
         }

@@ -271,7 +271,7 @@ async fn work(desk: AppState, post: Arc<RunningChannel>) {
                 note(&desk, EventCode::NotifyWorks, &name, None, "it accepts messages again")
             }
             Some(ChannelEvent::Failing(why)) => {
-                let what = format!("it does not accept messages; they are queued: {why}");
+                let what = format!("the target does not accept messages, which are queued: {why}");
                 note(&desk, EventCode::NotifyFailing, &name, None, &what);
             }
             Some(ChannelEvent::GivenUp(number, why)) => {

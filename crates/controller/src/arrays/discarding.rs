@@ -73,7 +73,9 @@ impl Arrays {
         }
         // Records of a served volume are in use, and are not discarded.
         if has_records(&label) && !volume.is_served() {
-            here.push("its log device has records of it (discard them with --records)".to_owned());
+            here.push(
+                "its log device has records of the volume (discard them with --records)".to_owned(),
+            );
         }
         let here =
             if here.is_empty() { String::new() } else { format!("; {}", here.join(", and ")) };

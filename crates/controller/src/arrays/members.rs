@@ -199,7 +199,8 @@ impl Arrays {
     async fn blame(&self, drive: &Drive, error: platform::IoError) -> Error {
         let sentence = failed(format!("drive {} could not be written ({error})", drive.name));
         if is_lasting(error.kind) && !error.spares_drive() {
-            let why = format!("it could not be written when it was assigned to a slot: {error}");
+            let why =
+                format!("the drive could not be written when it was assigned to a slot: {error}");
             self.inventory
                 .remember_failure(drive, self.new_uuid(), why, self.env.unix_time())
                 .await;

@@ -196,8 +196,8 @@ impl Commands {
         let again = match disk.uuid.parse().map(|uuid: Uuid| self.policies.attach_of(uuid)) {
             Ok(AttachPolicy::Off) | Err(_) => None,
             Ok(_) => Some(format!(
-                "it is attached again when the controller starts; to change that, run 'softroc \
-                    volume set {} --attach off'",
+                "the volume is attached again when the controller starts; to change that, run \
+                 'softroc volume set {} --attach off'",
                 disk.volume.as_deref().unwrap_or(&disk.uuid)
             )),
         };

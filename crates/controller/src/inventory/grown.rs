@@ -275,17 +275,20 @@ impl Inventory {
             )
         };
         let (Some(earlier), LabelSeen::Sound(carried)) = (drive.access(), drive.label()) else {
-            return Err(wrong("its label cannot be used; run 'softroc drive show' to see why"));
+            return Err(wrong(
+                "the label of the drive cannot be used; run 'softroc drive show' to see why",
+            ));
         };
         if earlier.place() != TailPlace::End {
             return Err(wrong(
-                "its label is before its data, since it was imported; replace it by another drive \
-                with 'softroc drive replace'",
+                "the label of this imported drive is before its data; replace the drive by another \
+                 one with 'softroc drive replace'",
             ));
         }
         if drive.undo().is_some() {
             return Err(wrong(
-                "its import is not finished; start its array first with 'softroc volume start'",
+                "the import of the drive is not finished; start its array first with 'softroc \
+                 volume start'",
             ));
         }
         // A write to its end that failed may land late.
@@ -299,7 +302,7 @@ impl Inventory {
         if to.start().0 < size.0 {
             let least = ByteCount(size.0 + ondisk::TAIL.0);
             let why = format!(
-                "its label area needs more space to move; enlarge it to at least {} bytes",
+                "the label area needs more space to move; enlarge the drive to at least {} bytes",
                 least.0
             );
             return Err(wrong(&why));
@@ -331,7 +334,8 @@ impl Inventory {
     ) -> std::result::Result<(), String> {
         let said = |error: IoError| {
             format!(
-                "its end could not be written ({error}); run 'softroc drive rescan {}' again",
+                "the end of the drive could not be written ({error}); run 'softroc drive rescan \
+                 {}' again",
                 drive.name
             )
         };

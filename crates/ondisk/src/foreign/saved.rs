@@ -60,15 +60,15 @@ impl FoundVolume {
         let written = backup.written_unix_s;
         if updated > written.saturating_add(LATER_S) {
             return Err(format!(
-                "it was written {} s before the array's metadata: it is too old; find the file of \
-                 this reshape",
+                "the backup was written {} s before the array's metadata and is too old; find the \
+                 file of this reshape",
                 updated - written
             ));
         }
         if written > updated.saturating_add(EARLIER_S) {
             return Err(format!(
-                "it was written {} s after the array's metadata: the drives are older, or are \
-                 earlier copies",
+                "the backup was written {} s after the array's metadata: the drives are older, or \
+                 are earlier copies",
                 written - updated
             ));
         }
@@ -89,7 +89,8 @@ fn saved(
         |(bytes, _): &&(ByteRange, ByteOffset)| !bytes.is_aligned(whole) || bytes.end() > end;
     if let Some((bytes, _)) = backup.stretches.iter().find(is_odd) {
         return Err(format!(
-            "its header is damaged: it lists {} from {} on, which are no stripes of the array",
+            "the header of the backup is damaged: it lists {} from {} on, which are no stripes of \
+             the array",
             bytes.len,
             as_text(bytes.start)
         ));
@@ -102,7 +103,7 @@ fn saved(
         backup.stretches.iter().filter(is_ahead).copied().collect();
     let (Some((first, _)), Some((last, _))) = (ahead.first(), ahead.last()) else {
         return Err(format!(
-            "it has no data at the reshape's position of {}: it is too old",
+            "the backup has no data at the reshape's position of {} and is too old",
             as_text(position)
         ));
     };
@@ -114,8 +115,8 @@ fn saved(
     let is_whole = ahead.windows(2).all(|pair| pair[0].0.end() == pair[1].0.start);
     if !reaches || !is_whole {
         return Err(format!(
-            "it has {} to {} of the volume, and lacks data from the reshape's position of {} on: \
-             it does not match",
+            "the backup has {} to {} of the volume, but no data from the reshape's position of {} \
+             on, so it does not match",
             as_text(first.start),
             as_text(last.end()),
             as_text(position)

@@ -151,8 +151,8 @@ impl Backend {
         while self.tell(index, GuestMessage::Stop(id, tell.clone())).is_err() {
             if Instant::now() > until {
                 tracing::error!(
-                    "a shard does not accept the message that stops a virtual machine's queue; the \
-                     queue stays active"
+                    "a thread of SoftROC does not accept the message that stops a virtual \
+                     machine's queue; the queue stays active"
                 );
                 break;
             }

@@ -63,7 +63,7 @@ fn announce(catalog: &Catalog, wanted: &[Figure]) -> Outcome {
     let figures = counted(wanted.len(), "figure");
     let simulated = published::simulated(catalog, wanted)?;
     if simulated == 0 {
-        output::say(&format!("{figures}, none of them simulated: this takes no time."));
+        output::say(&format!("{figures}, none of them simulated: the results follow at once."));
         return Ok(());
     }
     let start = Instant::now();
