@@ -294,8 +294,7 @@ fn a_drive_that_replaces_one_that_does_not_answer_is_remembered() {
     };
     assert_eq!(
         notes,
-        ["the drive is being rebuilt from the other drives; the volume is usable \
-                        now"]
+        ["the drive is being rebuilt from the other drives; the volume is usable now"]
     );
     bench.restart(&[]);
     for _ in 0..100 {

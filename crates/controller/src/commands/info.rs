@@ -142,8 +142,7 @@ impl Commands {
             return self.with_revision(DriveInfo {
                 state: DriveState::Filling,
                 reason: Some(format!(
-                    "the drive is being filled from drive {name}, to replace that \
-                                      drive"
+                    "the drive is being filled from drive {name}, to replace that drive"
                 )),
                 volumes: array.known_volumes().iter().map(|volume| volume.name()).collect(),
                 slot: u16::try_from(slot).ok(),
