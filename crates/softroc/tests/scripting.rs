@@ -213,9 +213,14 @@ fn several_operands_are_done_each_for_itself() {
     let spare = controller.softroc(&["spare", "add", c]).ok();
     let line = spare.lines().next().unwrap_or_default();
     assert!(
-        line.starts_with(&format!("Spare {c}: ready, ")) && line.ends_with("covers nothing"),
+        line.starts_with(&format!("Spare {c}: ready, 48 MiB, "))
+            && line.ends_with("covers nothing"),
         "{spare}"
     );
+    for list in [["drive", "list"], ["spare", "list"]] {
+        let shown = controller.softroc(&list).ok();
+        assert!(shown.contains("48 MiB") && !shown.contains(" MB"), "{shown}");
+    }
 }
 
 #[test]

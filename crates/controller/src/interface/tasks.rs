@@ -190,6 +190,9 @@ pub struct SpareInfo {
     pub rotational: bool,
     /// Its capacity; `None` while it cannot be opened.
     pub size_bytes: Option<u64>,
+    /// `block device`, `file`, `memory`, ...; `None` while it cannot be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_kind: Option<String>,
     /// Whether it can replace a drive now.
     pub ready: bool,
     /// Why it cannot: a sentence.

@@ -13,7 +13,7 @@ use crate::lifecycle::{Lifecycle, OfDrive};
 use engine::Change;
 use ondisk::{Member, Role, StandIn};
 use std::rc::Rc;
-use units::DriveIndex;
+use units::{DriveIndex, both_capacities};
 
 fn wrong(sentence: impl Into<String>) -> Error {
     Error::new(ErrorKind::WrongState, sentence)
@@ -385,14 +385,14 @@ impl Lifecycle {
         };
         let info = access.info();
         if !label.fits(info.size) {
-            let need = label.needed_bytes();
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
-                    "drive {name} is too small: it has {}, and {} need {need} of it; choose a \
+                    "drive {name} is too small: it has {}, and {} need {} of it; choose a \
                         larger one",
-                    info.size,
-                    label.names()
+                    both_capacities(info.size),
+                    label.names(),
+                    both_capacities(label.needed_bytes())
                 ),
             ));
         }

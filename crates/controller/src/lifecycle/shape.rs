@@ -219,7 +219,7 @@ fn room(
                 "drive {} is too small: it has {}{}, and a member needs one strip of {strip} and \
                     32 MiB for its label",
                 drive.name,
-                drive.size,
+                both_capacities(drive.size),
                 rounded_to(drive.size, used, coercion)
             )));
         }

@@ -9,7 +9,7 @@
 //! name.
 
 use ondisk::Uuid;
-use units::{ByteCount, decimal_capacity};
+use units::{ByteCount, both_capacities};
 
 /// The requirements of a slot.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub(crate) fn refusal(need: &Need, offer: &Offer) -> Option<String> {
         return Some(fault.clone());
     }
     if offer.size < need.size {
-        let (has, needs) = (decimal_capacity(offer.size), decimal_capacity(need.size));
+        let (has, needs) = (both_capacities(offer.size), both_capacities(need.size));
         return Some(match has == needs {
             true => format!("is too small: {} bytes, but {} are needed", offer.size.0, need.size.0),
             false => format!("is too small: {has}, but {needs} are needed"),
@@ -176,7 +176,7 @@ mod tests {
             (offer("s", Standing::Unassigned), "s is no spare, and emergency-spare is off"),
             (
                 Offer { size: ByteCount(TB / 2), ..global() },
-                "s is too small: 500.00 GB, but 1.00 TB are needed",
+                "s is too small: 500.00 GB (465.66 GiB), but 1.00 TB (931.32 GiB) are needed",
             ),
             (
                 Offer { rotational: true, ..global() },

@@ -15,7 +15,7 @@ use crate::reconcile::Reconciler;
 use crate::reconcile::choose::{Need, Offer, Standing, choose_spare, kind_name, refusal};
 use ondisk::{BLOCK, SpareLabel, SpareScope};
 use std::rc::Rc;
-use units::{ByteCount, decimal_capacity};
+use units::{ByteCount, both_capacities};
 
 impl Reconciler {
     /// Checks that spares are present and still carry their labels; otherwise a problem would
@@ -224,7 +224,7 @@ impl Reconciler {
 
     fn spare_info(&self, drive: &Rc<Drive>) -> Option<SpareInfo> {
         let label = drive.spare()?;
-        let offer = self.offer(drive);
+        let (access, offer) = (drive.access(), self.offer(drive));
         let redundant: Vec<Rc<Array>> =
             self.arrays.all().into_iter().filter(|array| is_redundant(array)).collect();
         let covers = |array: &&Rc<Array>| {
@@ -249,7 +249,8 @@ impl Reconciler {
             enclosure: label.enclosure,
             revertible: label.revertible,
             rotational: drive.rotates().unwrap_or_default(),
-            size_bytes: drive.access().map(|access| access.info().size.0),
+            size_bytes: access.as_ref().map(|access| access.info().size.0),
+            drive_kind: access.as_ref().map(|access| access.info().kind.to_string()),
             ready: offer.is_some() && reason.is_none(),
             reason,
             covers: covered,
@@ -379,5 +380,5 @@ pub(super) fn describe_need(need: &Need) -> String {
         Some(rotational) if !need.mixed_kinds => kind_name(rotational),
         _ => "a drive",
     };
-    format!("{kind} of {}", decimal_capacity(need.size))
+    format!("{kind} of {}", both_capacities(need.size))
 }

@@ -4,6 +4,7 @@ use super::{Control, absolute};
 use crate::cli::VolumeCreate;
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::render::capacity;
 use controller::{Command, CreateVolume, Preset, Reply, WriteMode};
 use std::io::{Seek, SeekFrom};
 use units::ByteCount;
@@ -24,14 +25,14 @@ impl Control {
 
     /// The sizes of these drives; empty if one of them is unknown: then the creation reports the
     /// cause.
-    fn sizes(&self, drives: &[String]) -> Vec<(String, u64)> {
+    fn sizes(&self, drives: &[String]) -> Vec<Measured> {
         let size = |drive: &String| {
             let known = self.ask(&Command::DriveShow { drive: drive.clone() });
-            let size = match known {
-                Ok(Reply::Drive { drive, .. }) => drive.size_bytes,
-                _ => size_here(drive),
+            let (size, kind) = match known {
+                Ok(Reply::Drive { drive, .. }) => (drive.size_bytes?, drive.kind),
+                _ => size_here(drive)?,
             };
-            Some((drive.clone(), size?))
+            Some(Measured { name: drive.clone(), size, kind })
         };
         drives.iter().map(size).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
@@ -71,6 +72,13 @@ fn with_separator(failure: Failure, drives: &[String]) -> Failure {
     }
 }
 
+/// A drive, with its size in bytes and its kind, if that is known.
+struct Measured {
+    name: String,
+    size: u64,
+    kind: Option<String>,
+}
+
 /// Asks for confirmation before flushed data is no longer durable.
 pub(super) fn confirm_write_mode(name: &str, mode: Option<WriteMode>, yes: bool) -> Outcome {
     if mode != Some(WriteMode::AlwaysWriteBack) {
@@ -83,30 +91,37 @@ pub(super) fn confirm_write_mode(name: &str, mode: Option<WriteMode>, yes: bool)
     output::confirm(&question, yes)
 }
 
-/// The size of a drive that the controller does not know yet, read by this process.
-fn size_here(drive: &str) -> Option<u64> {
-    if let Some(size) = drive.strip_prefix("mem:").or_else(|| drive.strip_prefix("null:")) {
-        return size.parse::<ByteCount>().ok().map(|size| size.0);
+/// The size and the kind of a drive that the controller does not know yet, read by this process.
+fn size_here(drive: &str) -> Option<(u64, Option<String>)> {
+    for (scheme, kind) in [("mem:", "memory"), ("null:", "null")] {
+        if let Some(size) = drive.strip_prefix(scheme) {
+            return size.parse::<ByteCount>().ok().map(|size| (size.0, Some(kind.to_owned())));
+        }
     }
+    let mut file = std::fs::File::open(drive).ok()?;
+    let is_file = file.metadata().ok()?.is_file();
     // A block device reports no length, but has an end.
-    std::fs::File::open(drive).and_then(|mut file| file.seek(SeekFrom::End(0))).ok()
+    let size = file.seek(SeekFrom::End(0)).ok()?;
+    Some((size, is_file.then(|| "file".to_owned())))
 }
 
 /// The wasted space of drives of different sizes, if it is more than 1 % of their total.
-fn waste(drives: &[(String, u64)]) -> Option<String> {
-    let (name, smallest) = drives.iter().min_by_key(|(_, size)| *size)?;
-    let all: u64 = drives.iter().map(|(_, size)| size).sum();
-    let wasted = all - smallest * drives.len() as u64;
+fn waste(drives: &[Measured]) -> Option<String> {
+    let smallest = drives.iter().min_by_key(|drive| drive.size)?;
+    let all: u64 = drives.iter().map(|drive| drive.size).sum();
+    let wasted = all - smallest.size * drives.len() as u64;
     if wasted <= all / 100 {
         return None;
     }
-    let larger: Vec<&str> =
-        drives.iter().filter(|(_, size)| size > smallest).map(|(name, _)| name.as_str()).collect();
+    let larger = drives.iter().filter(|drive| drive.size > smallest.size);
+    let larger: Vec<&str> = larger.map(|drive| drive.name.as_str()).collect();
+    let kind = smallest.kind.as_deref();
     Some(format!(
-        "The drives differ in size: of each only {} is used, which is the size of {name}, and {} \
+        "The drives differ in size: of each only {} is used, which is the size of {}, and {} \
             of {} are wasted.",
-        ByteCount(*smallest),
-        ByteCount(wasted),
+        capacity(kind, smallest.size),
+        smallest.name,
+        capacity(kind, wasted),
         larger.join(", ")
     ))
 }
@@ -117,9 +132,15 @@ mod tests {
 
     #[test]
     fn what_unequal_drives_waste_is_said_and_a_few_sectors_are_not() {
-        let drives = |sizes: &[u64]| -> Vec<(String, u64)> {
-            sizes.iter().enumerate().map(|(at, size)| (format!("d{at}"), size << 20)).collect()
+        let of_kind = |kind: &str, sizes: &[u64]| -> Vec<Measured> {
+            let drive = |(at, size): (usize, &u64)| Measured {
+                name: format!("d{at}"),
+                size: size << 20,
+                kind: Some(kind.to_owned()),
+            };
+            sizes.iter().enumerate().map(drive).collect()
         };
+        let drives = |sizes: &[u64]| of_kind("file", sizes);
         assert_eq!(
             waste(&drives(&[48, 80, 64])).as_deref(),
             Some(
@@ -127,6 +148,8 @@ mod tests {
                     and 48 MiB of d1, d2 are wasted."
             )
         );
+        let devices = waste(&of_kind("block device", &[48, 80])).expect("a warning");
+        assert!(devices.contains("only 50.33 MB is used"), "{devices}");
         for fine in [&[][..], &[48], &[48, 48], &[4000, 4010]] {
             assert_eq!(waste(&drives(fine)), None, "{fine:?}");
         }

@@ -162,7 +162,7 @@ fn one_drive(drive: &DriveInfo) -> String {
         )
     };
     add("numbers", drive.numbers.map(numbers));
-    let both = |size| match is_made_of_bytes(drive) {
+    let both = |size| match is_made_of_bytes(drive.kind.as_deref()) {
         true => ByteCount(size).to_string(),
         false => both_capacities(ByteCount(size)),
     };
@@ -194,20 +194,20 @@ fn one_drive(drive: &DriveInfo) -> String {
 fn drive_line(drive: &DriveInfo) -> String {
     let mut parts = vec![drive.state.to_string()];
     parts.extend(drive.slot.map(|slot| format!("slot {slot} of {}", drive.volumes.join(", "))));
-    parts.extend(drive.size_bytes.map(|size| capacity(drive, size)));
+    parts.extend(drive.size_bytes.map(|size| capacity(drive.kind.as_deref(), size)));
     parts.extend(drive.kind.clone());
     let reason = drive.reason.as_ref().map(|reason| format!("\n! {reason}")).unwrap_or_default();
     format!("Drive {}: {}{reason}", drive.name, parts.join(", "))
 }
 
 /// Whether a drive has only a size in bytes and no nominal capacity: a file, memory.
-fn is_made_of_bytes(drive: &DriveInfo) -> bool {
-    matches!(drive.kind.as_deref(), Some("file" | "memory"))
+fn is_made_of_bytes(kind: Option<&str>) -> bool {
+    matches!(kind, Some("file" | "memory"))
 }
 
-/// A drive's capacity in decimal units, a file's size in binary ones.
-fn capacity(drive: &DriveInfo, size: u64) -> String {
-    if is_made_of_bytes(drive) {
+/// The size of a drive of this kind: a capacity in decimal units, a file's size in binary ones.
+pub fn capacity(kind: Option<&str>, size: u64) -> String {
+    if is_made_of_bytes(kind) {
         ByteCount(size).to_string()
     } else {
         decimal_capacity(ByteCount(size))
@@ -224,7 +224,9 @@ fn drive_table(drives: &[DriveInfo], with_volume: bool) -> String {
                 row.insert(0, volumes_of(drive));
             }
             row.push(drive.state.to_string());
-            row.push(drive.size_bytes.map_or_else(dash, |size| capacity(drive, size)));
+            row.push(
+                drive.size_bytes.map_or_else(dash, |size| capacity(drive.kind.as_deref(), size)),
+            );
             row.push(drive.kind.clone().unwrap_or_else(dash));
             row.push(drive.name.clone());
             row.push(drive.reason.clone().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! Tasks, schedules and spares as text.
 
-use super::{date, facts, with_notes};
+use super::{capacity, date, facts, with_notes};
 use crate::output::table;
 use crate::progress::seconds;
 use controller::{CoverageInfo, Found, HealthInfo, ScheduleInfo, SpareInfo, TaskInfo, TaskState};
@@ -222,7 +222,9 @@ fn row(spare: &SpareInfo) -> [String; 6] {
     [
         spare.drive.clone(),
         spare.reason.clone().unwrap_or_else(|| "ready".into()),
-        spare.size_bytes.map_or_else(|| "-".into(), |size| decimal_capacity(ByteCount(size))),
+        spare
+            .size_bytes
+            .map_or_else(|| "-".into(), |size| capacity(spare.drive_kind.as_deref(), size)),
         kind(spare.rotational).to_owned(),
         stands_for,
         covers,
