@@ -122,6 +122,15 @@ fn a_strip_that_is_no_power_of_two_is_refused_before_anything_is_asked() {
         "volume", "create", "v", "--level", "raid0", "--strip", "48K", "--drives", "a", "b",
     ]);
     names(&refused.refused(), &["48 KiB", "power of two"]);
+    // A command line that another command serves names that one.
+    for (more, command) in [
+        (&["--add", "a", "b", "--dry-run"][..], "'softroc volume expand v --add a b --dry-run'"),
+        (&["--size", "1G"], "'softroc volume expand v --size 1073741824'"),
+    ] {
+        let answer = softroc(&[&["volume", "migrate", "v"][..], more].concat());
+        assert_eq!(answer.code, 2, "{}", answer.stderr);
+        names(&answer.refused(), &["--level, --strip or --remove", command]);
+    }
     let refused =
         softroc(&["explain", "--level", "raid7", "--drives", "4", "write", "8K@0"]).refused();
     names(&refused, &["raid7", "raid5"]);

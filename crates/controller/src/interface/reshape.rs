@@ -31,6 +31,24 @@ pub struct ReshapeVolume {
     pub dry_run: bool,
 }
 
+impl ReshapeVolume {
+    /// The command line of this reshape: `volume expand` where level, strip size and drives stay.
+    pub fn command_line(&self) -> String {
+        let expands = self.level.is_none() && self.strip_bytes.is_none() && self.remove.is_empty();
+        let verb = if expands { "expand" } else { "migrate" };
+        let mut words = vec![format!("softroc volume {verb} {}", self.volume)];
+        words.extend(self.level.iter().map(|level| format!("--level {level}")));
+        words.extend(self.strip_bytes.map(|strip| format!("--strip {strip}")));
+        let drives = [("--add", &self.add), ("--remove", &self.remove)];
+        let drives = drives.into_iter().filter(|(_, drives)| !drives.is_empty());
+        words.extend(drives.map(|(option, drives)| format!("{option} {}", drives.join(" "))));
+        words.extend(self.size_bytes.map(|size| format!("--size {size}")));
+        words.extend(self.destroy_data.then(|| "--destroy-data".to_owned()));
+        words.extend(self.dry_run.then(|| "--dry-run".to_owned()));
+        words.join(" ")
+    }
+}
+
 /// A summary of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LayoutInfo {
@@ -82,4 +100,25 @@ pub struct ReshapeInfo {
     /// Reshapes of the other volumes of the array, which follow one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub along: Vec<ReshapeInfo>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_expands_where_the_layout_stays() {
+        let order = ReshapeVolume {
+            volume: "v".into(),
+            add: vec!["a".into(), "b".into()],
+            size_bytes: Some(4096),
+            destroy_data: true,
+            ..ReshapeVolume::default()
+        };
+        let line = "softroc volume expand v --add a b --size 4096 --destroy-data";
+        assert_eq!(order.command_line(), line);
+        let order = ReshapeVolume { level: Some("raid6".into()), ..order };
+        let line = "softroc volume migrate v --level raid6 --add a b --size 4096 --destroy-data";
+        assert_eq!(order.command_line(), line);
+    }
 }

@@ -10,7 +10,7 @@ use crate::arrays::way::{FROM, TO, Way, shape_of};
 use crate::interface::{Error, ErrorKind, ReshapeVolume, Result};
 use crate::lifecycle::Lifecycle;
 use crate::lifecycle::candidates::Candidate;
-use crate::lifecycle::fewer::command;
+use crate::lifecycle::fewer::command_to_discard;
 use layout::{Geometry, Level, Shape};
 use ondisk::{FollowsLabel, Label, Member, VolumeLabel};
 use units::{ByteCount, DriveCount};
@@ -139,15 +139,15 @@ fn cannot_come(
     let nearest = match (keeps, other) {
         (Some(shape), _) => {
             let room = from.and_then(|from| has_room(&shape, &from)).unwrap_or_default();
-            let command = command(&named, Some(room));
+            let command = command_to_discard(&named, room);
             format!(
                 "shrink its content (a file system first), and reshape that volume instead: run \
                 '{command}'"
             )
         }
         (None, Some(level)) => {
-            let command =
-                command(&ReshapeVolume { level: Some(level.name().to_owned()), ..named }, None);
+            let other = ReshapeVolume { level: Some(level.name().to_owned()), ..named };
+            let command = other.command_line();
             format!("reshape that volume to another level; '{first}' follows: run '{command}'")
         }
         (None, None) => {

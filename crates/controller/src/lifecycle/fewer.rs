@@ -99,7 +99,7 @@ pub(super) fn capacity(
             Err(wrong(format!(
                 "{begins}; add drives with --add, or shrink its content (a file system first) and \
                 discard the rest: run '{}'",
-                command(order, Some(room))
+                command_to_discard(order, room)
             )))
         }
         () if !is_size || capacity > room || capacity < has && stays => Err(invalid(format!(
@@ -110,7 +110,7 @@ pub(super) fn capacity(
             let sentence = format!(
                 "data of '{name}' beyond {capacity} would be lost; shrink its content (a file \
                  system first), and then run '{}'",
-                command(order, Some(capacity))
+                command_to_discard(order, capacity)
             );
             Err(Error::new(ErrorKind::LosesData, sentence))
         }
@@ -118,14 +118,13 @@ pub(super) fn capacity(
     }
 }
 
-/// The command line of a reshape; with a size, the one that discards the data beyond it.
-pub(super) fn command(order: &ReshapeVolume, size: Option<ByteCount>) -> String {
-    let mut words = vec![format!("softroc volume migrate {}", order.volume)];
-    words.extend(order.level.iter().map(|level| format!("--level {level}")));
-    words.extend(order.strip_bytes.map(|strip| format!("--strip {strip}")));
-    let drives = [("--add", &order.add), ("--remove", &order.remove)];
-    let drives = drives.into_iter().filter(|(_, drives)| !drives.is_empty());
-    words.extend(drives.map(|(option, drives)| format!("{option} {}", drives.join(" "))));
-    words.extend(size.map(|size| format!("--size {} --destroy-data", size.0)));
-    words.join(" ")
+/// The command line of a reshape that discards the data beyond this size.
+pub(super) fn command_to_discard(order: &ReshapeVolume, size: ByteCount) -> String {
+    let order = ReshapeVolume {
+        size_bytes: Some(size.0),
+        destroy_data: true,
+        dry_run: false,
+        ..order.clone()
+    };
+    order.command_line()
 }

@@ -133,14 +133,10 @@ pub struct VolumeMigrate {
     /// The name of the volume.
     pub name: String,
     /// The new level [default: unchanged].
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        value_parser = levels(),
-        required_unless_present_any = ["strip", "remove"],
-    )]
+    #[arg(long, value_name = "LEVEL", value_parser = levels())]
     pub level: Option<Level>,
-    /// The drives to add, after the existing ones.
+    /// The drives to add, after the existing ones. At the same level and strip size, use 'softroc
+    /// volume expand'.
     #[arg(long, num_args = 1.., value_name = "DRIVE")]
     pub add: Vec<String>,
     /// The drives to remove: the last ones of the volume. They are unused afterwards.

@@ -2,7 +2,7 @@
 
 use super::{Control, absolute, named};
 use crate::cli::{Reshaping, VolumeCommand, VolumeExpand, VolumeMigrate};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use controller::{Command, ReshapeVolume};
 
 impl Control {
@@ -23,6 +23,7 @@ impl Control {
 
     /// `softroc volume migrate`.
     fn migrate(&self, migrate: &VolumeMigrate) -> Outcome {
+        check_migrates(migrate)?;
         let order = ReshapeVolume {
             volume: migrate.name.clone(),
             level: migrate.level.map(|level| level.name().to_owned()),
@@ -43,4 +44,29 @@ impl Control {
         };
         self.show(&Command::VolumeReshape(order), how.output.json)
     }
+}
+
+/// Refuses a migration without a change of layout; names the command that only adds drives or
+/// space.
+fn check_migrates(migrate: &VolumeMigrate) -> Outcome {
+    if migrate.level.is_some() || migrate.strip.is_some() || !migrate.remove.is_empty() {
+        return Ok(());
+    }
+    let how = &migrate.how;
+    let expand = ReshapeVolume {
+        volume: migrate.name.clone(),
+        add: migrate.add.clone(),
+        size_bytes: how.size.map(|size| size.0),
+        destroy_data: how.destroy_data,
+        dry_run: how.dry_run,
+        ..ReshapeVolume::default()
+    };
+    let what = match migrate.add.is_empty() {
+        true => "change only the capacity",
+        false => "add drives at the same level",
+    };
+    Err(Failure::usage(format!(
+        "a migration needs --level, --strip or --remove; to {what}, run '{}'",
+        expand.command_line()
+    )))
 }
