@@ -121,6 +121,8 @@ fn health_is_one_sentence_and_what_to_do() {
         "{}",
         one.sentence
     );
+    assert!(!one.sentence.contains("attention"), "the drive is the cause: {}", one.sentence);
+    assert_eq!(one.findings[0].causes, ["drive a"]);
     let drive = one
         .findings
         .iter()

@@ -208,6 +208,9 @@ fn health_is_a_sentence_what_to_do_and_an_exit_code() {
         "{}",
         ill.stdout
     );
+    for once in ["was declared failed", "volume 'data' is degraded: ", "To do: softroc drive"] {
+        assert_eq!(ill.stdout.matches(once).count(), 1, "{once}: {}", ill.stdout);
+    }
     let told = controller.softroc(&["health", "--json"]);
     let report = json(&told.stdout);
     assert_eq!((told.code, report["status"].as_str()), (2, Some("critical")), "{report}");

@@ -72,12 +72,13 @@ fn report(looked: &Looked) -> HealthReport {
 }
 
 fn finding(status: WellBeing, subject: String, what: String, todo: Option<String>) -> Finding {
-    Finding { status, subject, what, todo }
+    Finding { status, subject, what, todo, causes: Vec::new() }
 }
 
 /// The summary in one sentence.
 fn sentence(looked: &Looked, status: WellBeing, findings: &[Finding]) -> String {
-    let wrong = findings.iter().filter(|finding| finding.status > WellBeing::Ok).count();
+    let is_wrong = |one: &&Finding| one.status > WellBeing::Ok && !one.is_cause_in(findings);
+    let wrong = findings.iter().filter(is_wrong).count();
     let Some(worst) = findings.first().filter(|_| status > WellBeing::Ok) else {
         let (volumes, drives) = (looked.volumes.len(), looked.drives.len());
         let ready = looked.spares.iter().filter(|spare| spare.ready).count();
@@ -93,7 +94,7 @@ fn sentence(looked: &Looked, status: WellBeing, findings: &[Finding]) -> String 
             counted(ready, "hot spare")
         );
     };
-    match wrong - 1 {
+    match wrong.saturating_sub(1) {
         0 => worst.what.clone(),
         1 => format!("{}; one more thing needs attention", worst.what),
         more => format!("{}; {more} more things need attention", worst.what),
@@ -118,6 +119,11 @@ fn volume(looked: &Looked, volume: &VolumeInfo) -> Vec<Finding> {
             let what = format!("volume '{name}' is missing: none of its drives is present");
             findings.push(finding(WellBeing::Critical, subject(), what, why()));
         }
+    }
+    if volume.state != VolumeState::Optimal {
+        let lacks = volume.drives.iter().filter(|drive| !serves(drive.state));
+        let causes: Vec<String> = lacks.map(|drive| format!("drive {}", drive.name)).collect();
+        findings.iter_mut().for_each(|finding| finding.causes.clone_from(&causes));
     }
     if volume.lost_bytes > 0 {
         let what = format!(

@@ -170,6 +170,7 @@ impl Events {
                 subject: format!("state file {file}"),
                 what: what.clone(),
                 todo: Some(todo.to_owned()),
+                causes: Vec::new(),
             };
             files.iter().map(finding).collect::<Vec<_>>()
         });

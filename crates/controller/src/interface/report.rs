@@ -38,6 +38,16 @@ pub struct Finding {
     /// The recommended action; `None` if there is none, or if the sentence contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
+    /// The subjects of the findings that cause it: the drives that a volume lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+}
+
+impl Finding {
+    /// Whether this finding is a cause of one of `findings`.
+    pub fn is_cause_in(&self, findings: &[Finding]) -> bool {
+        findings.iter().any(|other| other.causes.contains(&self.subject))
+    }
 }
 
 impl fmt::Display for WellBeing {
