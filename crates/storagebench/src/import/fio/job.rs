@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
                     true => Ok(Align::Bytes(ByteCount(bytes))),
                     false => self.refuse(
                         given,
-                        "is not whole sectors; give a multiple of 512 bytes such as 4k",
+                        "is not a multiple of a sector; give a multiple of 512 bytes such as 4k",
                     ),
                 }
             }

@@ -526,7 +526,10 @@ const WRONG: &[(&str, &str)] = &[
         "thinktime=long",
         "'thinktime=long' is not understood; give a time such as 500 (microseconds)",
     ),
-    ("blockalign=100", "'blockalign=100' is not whole sectors; give a multiple of 512 bytes"),
+    (
+        "blockalign=100",
+        "'blockalign=100' is not a multiple of a sector; give a multiple of 512 bytes",
+    ),
     ("kb_base=512", "'kb_base=512' is not understood; give 1000 or 1024"),
     (
         "rw=randread\nnumjobs=65\noffset_increment=1%",
