@@ -456,6 +456,50 @@ fn blocks_that_a_drive_lacks_are_missing_and_no_others_of_their_strip() {
     }
 }
 
+/// A lost block of a missing drive counts as zeros in parity. Beside it, the block of parity is
+/// excluded, or that of another drive whose content is in parity alone: then parity cannot follow,
+/// and the resync never ended.
+#[test]
+fn zeros_of_a_missing_drive_end_beside_a_block_that_another_drive_lacks() {
+    let setup = Setup::new(Level::Raid5, 4);
+    let geometry = setup.geometry();
+    let stripe = (0..geometry.stripes().0)
+        .map(StripeIndex)
+        .find(|stripe| misses_data(&geometry, *stripe))
+        .expect("one");
+    let data = (0..geometry.data_strips())
+        .map(DataIndex)
+        .map(|index| geometry.data_cell(stripe, index, CopyIndex(0)));
+    let (missing, others): (Vec<_>, Vec<_>) = data.partition(|cell| cell.drive.0 == MISSING);
+    let parity = geometry.parity_cell(stripe, ParityIndex(0)).expect("parity");
+    for (lacking, unreadable) in [(parity, 1), (others[0], 2)] {
+        let (mut sim, all, bytes) = crashed(&setup, 39);
+        let block = range(lacking.offset.0 + 512, 512);
+        all[lacking.drive.as_usize()].make_stuck(block, None);
+        let punctured = range(missing[0].offset.0 + 512, 512);
+        let (envs, setup) = (envs(&sim, &setup), setup.clone());
+        sim.run(async move {
+            let mut attachment = setup.attachment(&envs[0]).await;
+            attachment.sources[usize::from(MISSING)] = None;
+            for change in [
+                Change::InService(without(&setup, &[MISSING])),
+                Change::Unsynced(regions(&setup)),
+                Change::Marked(regions(&setup)),
+                Change::ForcedByLog(regions(&setup)),
+                Change::Punctured { slot: DriveIndex(MISSING), ranges: vec![punctured] },
+                Change::Excluded { slot: lacking.drive, ranges: vec![block] },
+            ] {
+                attachment.state.apply(&change);
+            }
+            let bench = Bench::attach(envs, attachment).await;
+            synced(&bench, &setup).await;
+            let why = format!("{} lacks a block", lacking.drive);
+            assert_eq!(look(&bench, &bytes, &why).await, unreadable, "{why}");
+        })
+        .expect("no stall");
+    }
+}
+
 /// A drive fails during the resync of a region, and a host writes to a resynced stripe: parity
 /// cannot follow, as the region is not synced yet. Had the region then counted as synced, the
 /// failed drive's data would be computed from that parity.

@@ -259,6 +259,14 @@ impl Executor {
         }
     }
 
+    /// Counts a request that the current task starts without a task of its own, and that may end at
+    /// once. False: its allowance is used up.
+    pub fn take_allowance(&self) -> bool {
+        let left = self.allowance.get();
+        self.allowance.set(left.saturating_sub(1));
+        left > 0
+    }
+
     /// A waker for other threads.
     pub fn remote(&self) -> RemoteWaker {
         self.remote.clone()

@@ -31,13 +31,15 @@ const LATE: IoError = IoError::new(IoErrorKind::Late);
 
 /// Receives the results of operations that have no waiting task.
 ///
-/// It is called once per operation, or never if its process is killed. The caller is the drive, in
-/// the middle of its work, or the executor, when the time limit has passed. So the implementation
-/// starts no operation, and borrows nothing that a drive or a task may hold borrowed. It may wake
-/// tasks.
+/// One of its functions is called once per operation. The caller is the drive, in the middle of its
+/// work, or the executor, when the time limit has passed. So the implementation starts no operation,
+/// and borrows nothing that a drive or a task may hold borrowed. It may wake tasks.
 pub trait OnReturn {
     /// Reports the outcome of the operation that was started with `token`.
     fn returned(&self, token: u32, outcome: IoOutcome);
+
+    /// The process is killed: the outcome never comes, and what waits for it is dropped.
+    fn forgotten(&self, token: u32);
 }
 
 /// The receiver of a request's outcome, which takes no task.
@@ -481,8 +483,12 @@ impl OpTable {
         let forgotten: Vec<Waiter> =
             slots.iter_mut().filter(needs_no_task).map(|slot| slot.fail(TIMED_OUT)).collect();
         drop(slots);
-        // Dropped without a borrow: a waiter may hold the last reference to a volume.
-        drop(forgotten);
+        // Without a borrow: a waiter may hold the last reference to a volume.
+        for waiter in forgotten {
+            if let Waiter::OnReturn(whom, token) = waiter {
+                whom.forgotten(token);
+            }
+        }
     }
 
     pub(crate) fn in_flight(&self) -> usize {

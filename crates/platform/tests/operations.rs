@@ -192,12 +192,43 @@ fn a_time_out_that_nobody_has_looked_at_stays_one_when_the_drive_returns() {
 #[derive(Default)]
 struct Listener {
     heard: RefCell<Vec<(u32, Result<u64, IoErrorKind>)>>,
+    forgotten: RefCell<Vec<u32>>,
 }
 
 impl OnReturn for Listener {
     fn returned(&self, token: u32, outcome: IoOutcome) {
         self.heard.borrow_mut().push((token, outcome.result.map_err(|error| error.kind)));
     }
+
+    fn forgotten(&self, token: u32) {
+        self.forgotten.borrow_mut().push(token);
+    }
+}
+
+/// A killed process never hears of its operations: what waits for them is told to let go, once.
+#[test]
+fn an_operation_without_a_task_is_forgotten_when_its_process_is_killed() {
+    let mut sim = Sim::new(SimOptions::default());
+    let env = sim.env();
+    let listener = Rc::new(Listener::default());
+    let (of, returned) = (listener.clone(), Rc::new(RefCell::new(None)));
+    let kept_by = returned.clone();
+    sim.run(async move {
+        let (drive, kept) = keeper(&env, LIMIT);
+        for token in [3, 4] {
+            let request = IoRequest::Flush;
+            drive.start_for(request, false, of.clone(), token);
+        }
+        return_one(&kept);
+        *kept_by.borrow_mut() = Some((drive, kept));
+    })
+    .unwrap();
+    sim.kill();
+    assert_eq!(*listener.heard.borrow(), [(3, Ok(4096))]);
+    assert_eq!(*listener.forgotten.borrow(), [4]);
+    drop(returned);
+    assert_eq!(listener.heard.borrow().len() + listener.forgotten.borrow().len(), 2);
+    assert_eq!(Rc::strong_count(&listener), 1, "nothing holds it any more");
 }
 
 /// Without a task: notified when the drive returns the operation or its time limit passes, and

@@ -86,9 +86,11 @@ pub(super) struct Direct {
     parts: SmallVec<[(u8, ByteCount); 4]>,
     /// The number of operations that have not returned.
     left: usize,
-    /// All operations have succeeded, and none of the bytes read was given up meanwhile: these may
-    /// be zeros. Decided once, when the last one returns: lost bytes can be rewritten later.
+    /// All operations that have returned were successful, and no byte read was given up by then:
+    /// it may be a zero. Decided at each return: lost bytes can be rewritten later.
     is_good: bool,
+    /// Of a read, whole.
+    buf: Option<Buf>,
     /// Redundancy can answer a read that its drive does not return soon.
     is_short: bool,
     /// Of a write.
@@ -125,7 +127,8 @@ impl Direct {
             runs: SmallVec::new(),
             parts: SmallVec::new(),
             left: 0,
-            is_good: false,
+            is_good: true,
+            buf: None,
             is_short: false,
             written: None,
             held: Held::new(),
@@ -356,10 +359,12 @@ impl Direct {
         let run = &mut self.runs[run];
         run.error = outcome.result.err();
         run.back = outcome.buffers;
-        if self.left == 0 {
-            let is_read = self.kind == Kind::Read;
-            self.is_good = self.runs.iter().all(|run| run.error.is_none())
-                && !(is_read && volume.any_punctured() && self.is_lost(volume));
+        let is_read = self.kind == Kind::Read;
+        self.is_good &=
+            run.error.is_none() && !(is_read && volume.any_punctured() && self.is_lost(volume));
+        if self.left == 0 && is_read {
+            self.buf = self.join_buffers();
+            self.is_good &= self.buf.is_some();
         }
         self.left == 0
     }
@@ -389,11 +394,11 @@ impl Direct {
         if self.kind == Kind::Copies {
             volume.note_written(self.place(volume).0, false);
         }
-        self.take_buffer()
+        self.buf.take()
     }
 
-    /// The buffer of a read, whole. `None`: a drive keeps a part of it, or it is a write.
-    fn take_buffer(&mut self) -> Option<Buf> {
+    /// The buffer of a read, whole. `None`: a drive keeps a part of it.
+    fn join_buffers(&mut self) -> Option<Buf> {
         if let [run] = &mut self.runs[..] {
             return run.back.pop();
         }
@@ -424,7 +429,7 @@ impl Direct {
         match (gone, self.kind) {
             // It may still be in progress.
             (Some(error), Kind::Write) => Finished::Failed(error),
-            _ => Finished::ByStripes(self.take_buffer()),
+            _ => Finished::ByStripes(self.buf.take()),
         }
     }
 

@@ -7,6 +7,8 @@
 //! - A request counts as a user of its volume until it is acknowledged, exactly once.
 //! - Requests to a volume that is reshaping, and writes that restored data may override, take
 //!   tasks.
+//! - There are as many places as there were requests under way at once: their hosts limit these.
+//! - A request under way holds its volume and its receiver, which may hold this: a kill drops it.
 
 use crate::host::Volume;
 use crate::host::direct::{Direct, DriveRequest, DriveRequests, Finished, MOST_RUNS};
@@ -102,6 +104,12 @@ impl OnReturn for Taskless {
                 env.spawn("unfinished direct request", request.finish());
             }
         }
+    }
+
+    fn forgotten(&self, token: u32) {
+        // The first of its operations.
+        let request = self.under_way.borrow_mut()[token as usize / MOST_RUNS].take();
+        drop(request);
     }
 }
 

@@ -223,23 +223,60 @@ impl Recovery {
             let punctured: Vec<ByteRange> =
                 self.state().punctured_within(home.drive, all).collect();
             for place in punctured {
-                let start = strip.0 * u64::from(index.0) + (place.start - home.offset).0;
-                let request =
-                    Request::WriteZeroes { range: ByteRange::new(ByteOffset(start), place.len) };
-                let host = Host::Payload(Slice::zero(place.len).into(), Durability::Durable);
-                let (ended, _) = self
-                    .attempt(stripe, request, host, &mut Trouble::default(), &Attempt::HELD)
-                    .await;
-                match ended {
-                    Ended::Done { skipped: of_this, .. } => skipped = skipped.union(&of_this),
-                    Ended::Lost | Ended::NeedsLock => {
-                        return Err(IoError::new(IoErrorKind::Medium));
-                    }
-                    Ended::Failed(error) => return Err(error),
-                }
+                let columns = ByteRange::new(ByteOffset((place.start - home.offset).0), place.len);
+                let zeros = self.count_as_zeros(stripe, index, columns).await?;
+                skipped = skipped.union(&zeros);
             }
         }
         Ok(skipped)
+    }
+
+    /// The same for these columns of a missing strip. Where other blocks are missing too, redundancy
+    /// cannot follow: they are given up.
+    async fn count_as_zeros(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        index: DataIndex,
+        columns: ByteRange,
+    ) -> Result<DriveSet, IoError> {
+        if !self.has_redundancy_in(stripe, columns) {
+            return Ok(DriveSet::EMPTY); // None is left that could disagree.
+        }
+        let start = self.geometry().strip().bytes().0 * u64::from(index.0) + columns.start.0;
+        let range = ByteRange::new(ByteOffset(start), columns.len);
+        for is_given_up in [false, true] {
+            let host = Host::Payload(Slice::zero(columns.len).into(), Durability::Durable);
+            let request = Request::WriteZeroes { range };
+            let (ended, _) =
+                self.attempt(stripe, request, host, &mut Trouble::default(), &Attempt::HELD).await;
+            match ended {
+                Ended::Done { skipped, .. } => return Ok(skipped),
+                Ended::Failed(error) => return Err(error),
+                Ended::Lost | Ended::NeedsLock if !is_given_up => {
+                    for sector in self.sectors_of(columns) {
+                        self.take_for_lost(stripe, sector, Mend::GiveUp).await?;
+                    }
+                }
+                Ended::Lost | Ended::NeedsLock
+                    if self.is_determined(stripe, &DriveSet::EMPTY)
+                        || !self.has_redundancy_in(stripe, columns) =>
+                {
+                    break;
+                }
+                Ended::Lost | Ended::NeedsLock => return Err(IoError::new(IoErrorKind::Medium)),
+            }
+        }
+        Ok(DriveSet::EMPTY)
+    }
+
+    /// Whether redundancy of these columns can be read.
+    fn has_redundancy_in(&self, stripe: StripeIndex, columns: ByteRange) -> bool {
+        let lacking = self.unknown_places(stripe, columns);
+        let lacking = lacking.iter().map(|(drive, _)| *drive).collect();
+        let readable = self.stripe_health(stripe, &lacking).readable;
+        self.map(stripe)
+            .cells()
+            .any(|(cell, role)| matches!(role, Role::P | Role::Q) && readable.contains(cell.drive))
     }
 
     /// Settles a stripe that is about to be written, if possible; the caller holds no lock.

@@ -207,7 +207,7 @@ impl Recovery {
     }
 
     /// Whether the absent strips use all parity: then parity cannot disagree.
-    fn is_determined(&self, stripe: StripeIndex, filled: &DriveSet) -> bool {
+    pub(super) fn is_determined(&self, stripe: StripeIndex, filled: &DriveSet) -> bool {
         let readable = self.stripe_health(stripe, &DriveSet::EMPTY).readable.union(filled);
         let (mut absent, mut parity) = (0, 0);
         for (cell, role) in self.map(stripe).cells() {

@@ -59,6 +59,10 @@ impl<P: Protocol, T: BlockTarget> Session<P, T> {
         // The time of a model passes in a task.
         let transfer = self.protocol().transfer(&job.request).filter(|_| job.modelled.is_zero());
         let Some(transfer) = transfer else { return Some(job) };
+        // A drive in memory answers at once: other tasks have their turn in between.
+        if !self.env().executor().take_allowance() {
+            return Some(job);
+        }
         let wanted = match (transfer, &job.payload) {
             (Transfer::Read(range), None) => {
                 let buf = self.env().pool().take_reserved(range.len);
@@ -102,5 +106,9 @@ impl<P: Protocol, T: BlockTarget> OnReturn for Session<P, T> {
         let result = self.result_of(transfer, outcome);
         let reply = self.protocol().answer(&request, result);
         self.answer(reply, memory);
+    }
+
+    fn forgotten(&self, place: u32) {
+        drop(self.transfers.take(place));
     }
 }
