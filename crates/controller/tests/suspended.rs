@@ -126,7 +126,7 @@ fn a_drive_that_is_suspended_again_and_again_fails_by_policy() {
         bench.sim.drive("b").unwrap().hold();
         bench.write("data", 0, 3 + round, LEN);
     }
-    assert!(bench.has_event("it was suspended 12 times within an hour"));
+    assert!(bench.has_event("the drive was suspended 12 times within an hour"));
     bench.settle("data");
     assert_eq!(bench.show("data").drives[1].name, "d");
     bench.expect("data", 0, 14, LEN);
