@@ -32,8 +32,8 @@ const LATE: IoError = IoError::new(IoErrorKind::Late);
 /// Receives the results of operations that have no waiting task.
 ///
 /// One of its functions is called once per operation. The caller is the drive, in the middle of its
-/// work, or the executor, when the time limit has passed. So the implementation starts no operation,
-/// and borrows nothing that a drive or a task may hold borrowed. It may wake tasks.
+/// work, or the executor, when the time limit has passed. So the implementation starts no
+/// operation, and borrows nothing that a drive or a task may hold borrowed. It may wake tasks.
 pub trait OnReturn {
     /// Reports the outcome of the operation that was started with `token`.
     fn returned(&self, token: u32, outcome: IoOutcome);

@@ -35,26 +35,7 @@ impl Commands {
                 range.len.0, range.start.0
             )));
         }
-        let (regions, state, terms, cache) = match &request.volume {
-            Some(volume) => {
-                let (array, volume) = self.arrays.find_volume(volume)?;
-                // For a reshaping volume: the layout that stores the first byte.
-                let (volume, state) = self.arrays.side_of(&array, &volume, request.offset_bytes);
-                let regions = Regions::of(&engine::served(&volume.geometry));
-                let terms = self.arrays.journal_terms(&array, &volume);
-                let cache = CacheUse {
-                    answers: when_answered(&volume, kind),
-                    is_write_back: mode_of(&volume) != WriteMode::WriteThrough,
-                    reads: self.arrays.read_terms(&volume).cached,
-                    sector: SectorSize::from_bytes(volume.label().sector_bytes).unwrap_or_default(),
-                };
-                (regions, state, terms, cache)
-            }
-            None => {
-                let regions = Regions::of(&parameters(request)?);
-                (regions, VolumeState::optimal(&regions), None, CacheUse::default())
-            }
-        };
+        let Subject { regions, state, terms, cache } = self.subject(request, kind)?;
         let geometry = regions.geometry();
         let mut failed = DriveSet::EMPTY;
         for &slot in &request.failed {
@@ -97,6 +78,44 @@ impl Commands {
         }
         Ok(Reply::Explained { text, explanation: value })
     }
+
+    /// The volume, or the array of the parameters, that is explained.
+    fn subject(&self, request: &Explain, kind: RequestKind) -> Result<Subject> {
+        Ok(match &request.volume {
+            Some(volume) => {
+                let (array, volume) = self.arrays.find_volume(volume)?;
+                // For a reshaping volume: the layout that stores the first byte.
+                let (volume, state) = self.arrays.side_of(&array, &volume, request.offset_bytes);
+                let regions = Regions::of(&engine::served(&volume.geometry));
+                let terms = self.arrays.journal_terms(&array, &volume);
+                let cache = CacheUse {
+                    answers: when_answered(&volume, kind),
+                    is_write_back: mode_of(&volume) != WriteMode::WriteThrough,
+                    reads: self.arrays.read_terms(&volume).cached,
+                    sector: SectorSize::from_bytes(volume.label().sector_bytes).unwrap_or_default(),
+                };
+                Subject { regions, state, terms, cache }
+            }
+            None => {
+                let regions = Regions::of(&parameters(request)?);
+                Subject {
+                    state: VolumeState::optimal(&regions),
+                    regions,
+                    terms: None,
+                    cache: CacheUse::default(),
+                }
+            }
+        })
+    }
+}
+
+/// What is explained.
+struct Subject {
+    regions: Regions,
+    state: VolumeState,
+    /// Its journal, if it has one.
+    terms: Option<engine::JournalTerms>,
+    cache: CacheUse,
 }
 
 /// What the cache of a volume does with a request.

@@ -185,8 +185,8 @@ pub(crate) async fn written_alone(
     }
 }
 
-/// Repeats a failed write to copies by a plan; the caller holds its locks. If that fails too, copies
-/// may differ.
+/// Repeats a failed write to copies by a plan; the caller holds its locks. If that fails too,
+/// copies may differ.
 pub(crate) async fn put_after_copies(
     cache: &Rc<Cache>,
     stripe: StripeIndex,

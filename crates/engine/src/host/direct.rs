@@ -36,6 +36,7 @@ use layout::{CopyIndex, DataIndex, StripeMap};
 use platform::locks::{Guard, Mode};
 use platform::{Buf, Bufs, Durability, Io, IoError, IoOutcome, IoRequest, Member, Slice, Slices};
 use smallvec::{SmallVec, smallvec};
+use std::cell::RefCell;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveIndex, StripeIndex};
 use volume_state::RegionIndex;
@@ -119,11 +120,11 @@ pub(super) enum Finished {
     ByStripes(Option<Buf>),
 }
 
-impl Direct {
-    fn new(kind: Kind, range: ByteRange) -> Direct {
+impl Default for Direct {
+    fn default() -> Direct {
         Direct {
-            kind,
-            range,
+            kind: Kind::Read,
+            range: ByteRange::new(ByteOffset::ZERO, ByteCount::ZERO),
             runs: SmallVec::new(),
             parts: SmallVec::new(),
             left: 0,
@@ -136,12 +137,42 @@ impl Direct {
             alone: None,
         }
     }
+}
 
+/// Requests that have ended, for the next ones: they are large, and are not moved or allocated.
+#[derive(Default)]
+#[expect(clippy::vec_box, reason = "a request is moved as a pointer")]
+pub(super) struct Spare(RefCell<Vec<Box<Direct>>>);
+
+impl Spare {
+    fn take(&self, kind: Kind, range: ByteRange) -> Box<Direct> {
+        let mut direct = self.0.borrow_mut().pop().unwrap_or_default();
+        (direct.kind, direct.range) = (kind, range);
+        direct
+    }
+
+    /// Takes back a request that has ended: it holds nothing from now on.
+    fn give(&self, mut direct: Box<Direct>) {
+        let Direct { runs, parts, is_good, buf, is_short, written, held, beside, alone, .. } =
+            &mut *direct;
+        runs.clear();
+        parts.clear();
+        held.clear();
+        (*is_good, *is_short) = (true, false);
+        (*buf, *written, *beside, *alone) = (None, None, None, None);
+        self.0.borrow_mut().push(direct);
+    }
+}
+
+impl Direct {
     /// Maps a read of whole sectors whose [way](crate::host::way) is direct. `None`: it needs
     /// plans.
-    pub(super) fn read(volume: &Cache, range: ByteRange) -> Option<Direct> {
-        let mut direct = Direct::new(Kind::Read, range);
-        direct.map(volume)?;
+    pub(super) fn read(volume: &Cache, spare: &Spare, range: ByteRange) -> Option<Box<Direct>> {
+        let mut direct = spare.take(Kind::Read, range);
+        if direct.map(volume).is_none() {
+            spare.give(direct);
+            return None;
+        }
         if direct.parts.len() == 1 {
             direct.is_short = volume.is_had_elsewhere(direct.runs[0].drive);
         }
@@ -150,10 +181,22 @@ impl Direct {
 
     /// Maps a write of whole sectors whose [way](crate::host::way) is direct, and holds its
     /// stripes. `None`: it needs plans.
-    pub(super) fn write(volume: &Rc<Cache>, range: ByteRange) -> Option<Direct> {
-        let mut direct = Direct::new(Kind::Write, range);
-        direct.map(volume)?;
-        for (stripe, within) in stripes(volume.geometry(), range) {
+    pub(super) fn write(
+        volume: &Rc<Cache>,
+        spare: &Spare,
+        range: ByteRange,
+    ) -> Option<Box<Direct>> {
+        let mut direct = spare.take(Kind::Write, range);
+        if direct.map(volume).is_none() || direct.hold(volume).is_none() {
+            spare.give(direct);
+            return None;
+        }
+        Some(direct)
+    }
+
+    /// Holds the stripes of a write without redundancy. `None`: one is in use.
+    fn hold(&mut self, volume: &Rc<Cache>) -> Option<()> {
+        for (stripe, within) in stripes(volume.geometry(), self.range) {
             // Writes that complete a sector use the lock, which is on the stripe's owner. This
             // never waits for one stripe's lock while it holds another.
             let guard = match volume.is_mine(stripe) {
@@ -162,25 +205,37 @@ impl Direct {
                     Some(volume.shard.locks().try_lock_columns(key, Mode::Shared, columns)?)
                 }
                 false => {
-                    if direct.beside.is_none() {
-                        direct.beside = Some(volume.write_beside()?);
+                    if self.beside.is_none() {
+                        self.beside = Some(volume.write_beside()?);
                     }
                     None
                 }
             };
-            direct.held.push((guard, volume.begin_change(stripe, within)));
+            self.held.push((guard, volume.begin_change(stripe, within)));
+        }
+        Some(())
+    }
+
+    /// Maps a write of whole sectors whose [way](crate::host::way) is to every copy, and holds its
+    /// stripe. `None`: it needs a plan.
+    pub(super) fn copies(
+        volume: &Rc<Cache>,
+        spare: &Spare,
+        range: ByteRange,
+    ) -> Option<Box<Direct>> {
+        let mut direct = spare.take(Kind::Copies, range);
+        if direct.map_copies(volume).is_none() {
+            spare.give(direct);
+            return None;
         }
         Some(direct)
     }
 
-    /// Maps a write of whole sectors to every copy, whose [way](crate::host::way) is that, and holds
-    /// its stripe. `None`: it needs a plan.
-    pub(super) fn copies(volume: &Rc<Cache>, range: ByteRange) -> Option<Direct> {
+    fn map_copies(&mut self, volume: &Rc<Cache>) -> Option<()> {
         let geometry = volume.geometry();
-        let mut direct = Direct::new(Kind::Copies, range);
-        let (stripe, within) = direct.place(volume);
-        direct.alone = Some(alone(volume, stripe, within)?);
-        direct.held.push((None, volume.begin_change(stripe, within)));
+        let (stripe, within) = self.place(volume);
+        self.alone = Some(alone(volume, stripe, within)?);
+        self.held.push((None, volume.begin_change(stripe, within)));
         let (index, at) = geometry.strip_of(ByteCount(within.start.0));
         let map = geometry.stripe_map(stripe);
         for copy in (0..geometry.copies()).map(CopyIndex) {
@@ -188,9 +243,9 @@ impl Direct {
             let drive = cell.drive;
             let member =
                 volume.members.get(drive).filter(|_| volume.in_service().contains(drive))?;
-            direct.runs.push(Run::new(drive, member, cell.offset + at, range.len));
+            self.runs.push(Run::new(drive, member, cell.offset + at, self.range.len));
         }
-        Some(direct)
+        Some(())
     }
 
     /// The stripe of a request in one stripe, and its bytes of it.
@@ -281,32 +336,36 @@ impl Direct {
         Some(())
     }
 
+    /// The operation of a request with one run, which the caller starts: the drive, and the offset
+    /// on it.
+    pub(super) fn only_run(&mut self, volume: &Recovery) -> Option<(Rc<Member>, ByteOffset)> {
+        let [run] = &self.runs[..] else { return None };
+        self.left = 1;
+        Some((run.member.clone(), volume.raw(run.offset)))
+    }
+
     /// The operations of a read into `buf`.
     pub(super) fn reads(&mut self, volume: &Recovery, mut buf: Buf) -> DriveRequests {
-        if self.runs.len() == 1 {
-            return self.operations(volume, smallvec![smallvec![buf]], |offset, buffers| {
-                IoRequest::Read { offset, buffers }
-            });
-        }
         let cut = |len| {
             let rest = buf.split_off(len);
             std::mem::replace(&mut buf, rest)
         };
-        let parts = self.memory(cut);
-        self.operations(volume, parts, |offset, buffers| IoRequest::Read { offset, buffers })
+        let memory = self.memory(cut);
+        self.operations(volume, memory, |offset, buffers| IoRequest::Read { offset, buffers })
     }
 
-    /// The operations of a write of `data`.
-    pub(super) fn writes(
-        &mut self,
-        volume: &Recovery,
-        mut data: Slice,
-        durability: Durability,
-    ) -> DriveRequests {
+    /// Notes what a write writes.
+    pub(super) fn note_written(&mut self, data: &Slice, durability: Durability) {
         self.written = Some((data.clone(), durability));
-        let memory: SmallVec<[Slices; 1]> = match (self.kind, self.runs.len()) {
-            (Kind::Copies, _) => self.runs.iter().map(|_| smallvec![data.clone()]).collect(),
-            (_, 1) => smallvec![smallvec![data]],
+    }
+
+    /// The operations of a write, of what was [noted](Direct::note_written).
+    pub(super) fn writes(&mut self, volume: &Recovery) -> DriveRequests {
+        let Some((mut data, durability)) = self.written.clone() else {
+            unreachable!("a write has data");
+        };
+        let memory: SmallVec<[Slices; 1]> = match self.kind {
+            Kind::Copies => self.runs.iter().map(|_| smallvec![data.clone()]).collect(),
             _ => self.memory(|len| take_slice(&mut data, len)),
         };
         self.operations(volume, memory, |offset, slices| IoRequest::Write {
@@ -389,12 +448,14 @@ impl Direct {
     }
 
     /// Ends a request that is [complete](Direct::is_complete): the buffer of a read.
-    pub(super) fn complete(mut self, volume: &Cache) -> Option<Buf> {
+    pub(super) fn complete(mut self: Box<Self>, volume: &Cache, spare: &Spare) -> Option<Buf> {
         volume.count(|counters| counters.fast_path += 1);
         if self.kind == Kind::Copies {
             volume.note_written(self.place(volume).0, false);
         }
-        self.buf.take()
+        let buf = self.buf.take();
+        spare.give(self);
+        buf
     }
 
     /// The buffer of a read, whole. `None`: a drive keeps a part of it.
@@ -408,12 +469,9 @@ impl Direct {
         parts.reduce(|whole, part| whole?.join(part?).ok()).flatten()
     }
 
-    /// Finishes it after the last operation. Drives that are gone or do not respond are out of use
-    /// from now on, so that no other request waits for them.
-    pub(super) async fn finish(mut self, volume: &Rc<Cache>) -> Finished {
-        if self.is_complete(volume) {
-            return Finished::Done(self.complete(volume));
-        }
+    /// Finishes it after the last operation, if it is not complete. Drives that are gone or do not
+    /// respond are out of use from now on, so that no other request waits for them.
+    pub(super) async fn finish(mut self: Box<Self>, volume: &Rc<Cache>) -> Finished {
         if self.kind == Kind::Copies {
             return Box::pin(self.finish_copies(volume)).await;
         }
@@ -434,7 +492,7 @@ impl Direct {
     }
 
     /// Finishes a write that some copies lack, or that a data log must know of.
-    async fn finish_copies(mut self, volume: &Rc<Cache>) -> Finished {
+    async fn finish_copies(mut self: Box<Self>, volume: &Rc<Cache>) -> Finished {
         let (stripe, within) = self.place(volume);
         let Some((data, durability)) = self.written.take() else {
             unreachable!("a write has data");
@@ -459,14 +517,22 @@ impl Direct {
     }
 
     /// Starts the operations, and waits for them.
-    pub(super) async fn run(mut self, volume: &Rc<Cache>, requests: DriveRequests) -> Finished {
+    pub(super) async fn run(
+        mut self: Box<Self>,
+        volume: &Rc<Cache>,
+        spare: &Spare,
+        requests: DriveRequests,
+    ) -> Finished {
         let is_short = self.is_short;
         let start = |op: DriveRequest| op.member.start_with(op.request, is_short);
         let started: SmallVec<[Io; 1]> = requests.into_iter().map(start).collect();
         for (run, io) in started.into_iter().enumerate() {
             self.returned(volume, run, io.await);
         }
-        self.finish(volume).await
+        match self.is_complete(volume) {
+            true => Finished::Done(self.complete(volume, spare)),
+            false => self.finish(volume).await,
+        }
     }
 
     /// What a write writes, to repeat it by stripes.

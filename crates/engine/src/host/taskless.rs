@@ -11,9 +11,11 @@
 //! - A request under way holds its volume and its receiver, which may hold this: a kill drops it.
 
 use crate::host::Volume;
-use crate::host::direct::{Direct, DriveRequest, DriveRequests, Finished, MOST_RUNS};
+use crate::host::direct::{Direct, DriveRequest, DriveRequests, Finished, MOST_RUNS, Spare};
 use crate::host::volume::Entered;
-use platform::{IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
+use platform::{
+    Bufs, Durability, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver, Slices,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 use units::ByteRange;
@@ -21,7 +23,7 @@ use units::ByteRange;
 /// A direct request that waits for its drives.
 struct UnderWay {
     volume: Rc<Volume>,
-    direct: Direct,
+    direct: Box<Direct>,
     entered: Entered,
     receiver: Receiver,
 }
@@ -29,55 +31,109 @@ struct UnderWay {
 /// The direct requests of a volume that no task waits for, by their places.
 #[derive(Default)]
 pub(super) struct Taskless {
+    pub(super) spare: Spare,
     under_way: RefCell<Vec<Option<UnderWay>>>,
     free: RefCell<Vec<u32>>,
 }
 
-impl Volume {
-    /// Begins a request, unless it needs a task: then nothing has happened, and it is returned. The
-    /// receiver may get the outcome before this returns.
-    pub fn begin(
-        self: &Rc<Self>,
+impl Taskless {
+    /// See [`Volume::begin`].
+    pub(super) fn begin(
+        volume: &Rc<Volume>,
         request: IoRequest,
         receiver: Receiver,
     ) -> Option<(IoRequest, Receiver)> {
         match request {
-            IoRequest::Read { offset, mut buffers } if buffers.len() == 1 => {
+            IoRequest::Read { offset, buffers } if buffers.len() == 1 => {
                 let range = ByteRange::new(offset, buffers[0].len());
-                let Some((mut direct, entered)) = self.enter_read(range, buffers[0].is_hollow())
-                else {
-                    return Some((IoRequest::Read { offset, buffers }, receiver));
-                };
-                let buf = buffers.pop().expect("a read of one buffer");
-                let requests = direct.reads(self, buf);
-                let read = UnderWay { volume: self.clone(), direct, entered, receiver };
-                self.taskless.start(read, requests);
+                match volume.enter_read(range, buffers[0].is_hollow()) {
+                    None => Some((IoRequest::Read { offset, buffers }, receiver)),
+                    Some((direct, entered)) => {
+                        Taskless::begin_read(volume, direct, buffers, entered, receiver);
+                        None
+                    }
+                }
             }
             IoRequest::Write { offset, slices, durability } if slices.len() == 1 => {
                 let range = ByteRange::new(offset, slices[0].len());
-                let Some((mut direct, entered)) = self.enter_write(range, &slices[0]) else {
-                    return Some((IoRequest::Write { offset, slices, durability }, receiver));
-                };
-                let requests = direct.writes(self, slices[0].clone(), durability);
-                let write = UnderWay { volume: self.clone(), direct, entered, receiver };
-                self.taskless.start(write, requests);
+                match volume.enter_write(range, &slices[0]) {
+                    None => Some((IoRequest::Write { offset, slices, durability }, receiver)),
+                    Some((mut direct, entered)) => {
+                        direct.note_written(&slices[0], durability);
+                        Taskless::begin_write(
+                            volume, direct, slices, durability, entered, receiver,
+                        );
+                        None
+                    }
+                }
             }
-            request => return Some((request, receiver)),
+            request => Some((request, receiver)),
         }
-        None
     }
-}
 
-impl Taskless {
-    fn start(self: &Rc<Self>, request: UnderWay, requests: DriveRequests) {
-        let is_short = request.direct.is_short();
+    fn begin_read(
+        volume: &Rc<Volume>,
+        mut direct: Box<Direct>,
+        mut buffers: Bufs,
+        entered: Entered,
+        receiver: Receiver,
+    ) {
+        let only = direct.only_run(volume);
+        let requests = match (only.is_some(), buffers.len()) {
+            (false, 1) => direct.reads(volume, buffers.remove(0)),
+            _ => DriveRequests::new(),
+        };
+        let is_short = direct.is_short();
+        let request = UnderWay { volume: volume.clone(), direct, entered, receiver };
+        match only {
+            Some((member, offset)) => {
+                let token = volume.taskless.enter(request) * MOST_RUNS as u32;
+                let request = IoRequest::Read { offset, buffers };
+                member.start_for(request, is_short, volume.taskless.clone(), token);
+            }
+            None => volume.taskless.start(request, requests),
+        }
+    }
+
+    fn begin_write(
+        volume: &Rc<Volume>,
+        mut direct: Box<Direct>,
+        slices: Slices,
+        durability: Durability,
+        entered: Entered,
+        receiver: Receiver,
+    ) {
+        let only = direct.only_run(volume);
+        let requests = match only {
+            None => direct.writes(volume),
+            Some(_) => DriveRequests::new(),
+        };
+        let request = UnderWay { volume: volume.clone(), direct, entered, receiver };
+        match only {
+            Some((member, offset)) => {
+                let token = volume.taskless.enter(request) * MOST_RUNS as u32;
+                let request = IoRequest::Write { offset, slices, durability };
+                member.start_for(request, false, volume.taskless.clone(), token);
+            }
+            None => volume.taskless.start(request, requests),
+        }
+    }
+
+    /// Gives a request its place.
+    fn enter(&self, request: UnderWay) -> u32 {
+        let mut under_way = self.under_way.borrow_mut();
         let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            let mut under_way = self.under_way.borrow_mut();
             under_way.push(None);
             under_way.len() as u32 - 1
         });
-        let before = self.under_way.borrow_mut()[place as usize].replace(request);
+        let before = under_way[place as usize].replace(request);
         assert!(before.is_none(), "place {place} is free");
+        place
+    }
+
+    fn start(self: &Rc<Self>, request: UnderWay, requests: DriveRequests) {
+        let is_short = request.direct.is_short();
+        let place = self.enter(request);
         // The last one may return, and end the request, before its start returns.
         for (run, DriveRequest { member, request }) in requests.into_iter().enumerate() {
             let token = place * MOST_RUNS as u32 + run as u32;
@@ -119,7 +175,7 @@ impl UnderWay {
         let UnderWay { volume, direct, entered, receiver } = self;
         let len = direct.range().len;
         // Its stripes are free before its host can send the next request.
-        let buf = direct.complete(&volume);
+        let buf = direct.complete(&volume, &volume.taskless.spare);
         volume.leave(entered, len, &Ok(()));
         receiver.complete(IoOutcome::done(len.0).with_buffers(buf.into_iter().collect()));
     }

@@ -18,7 +18,8 @@ use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
 use ::block_cache::RequestTag;
 use platform::{
-    Buf, Durability, IoError, IoErrorKind, Operation, Slice, StatusExtent, Timed, TrafficRow,
+    Buf, Durability, IoError, IoErrorKind, IoRequest, Operation, Receiver, Slice, StatusExtent,
+    Timed, TrafficRow,
 };
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -213,12 +214,23 @@ impl Volume {
         self.read_by_stripes(range, by_stripes).await
     }
 
+    /// Begins a request, unless it needs a task: then nothing has happened, and it is returned. The
+    /// receiver may get the outcome before this returns.
+    pub fn begin(
+        self: &Rc<Self>,
+        request: IoRequest,
+        receiver: Receiver,
+    ) -> Option<(IoRequest, Receiver)> {
+        Taskless::begin(self, request, receiver)
+    }
+
     async fn read_directly(self: &Rc<Self>, range: ByteRange, buf: Buf) -> Finished {
-        let Some(mut direct) = Direct::read(self, range) else {
+        let spare = &self.taskless.spare;
+        let Some(mut direct) = Direct::read(self, spare, range) else {
             return Finished::ByStripes(Some(buf));
         };
         let requests = direct.reads(self, buf);
-        direct.run(self, requests).await
+        direct.run(self, spare, requests).await
     }
 
     async fn write_directly(
@@ -231,8 +243,9 @@ impl Volume {
         let Some(mut direct) = self.map_write(way, range) else {
             return Finished::ByStripes(None);
         };
-        let requests = direct.writes(self, data, durability);
-        direct.run(self, requests).await
+        direct.note_written(&data, durability);
+        let requests = direct.writes(self);
+        direct.run(self, &self.taskless.spare, requests).await
     }
 
     /// A host's read that is direct, mapped; the host has entered the volume. `None`: it is not
@@ -241,7 +254,7 @@ impl Volume {
         self: &Rc<Self>,
         range: ByteRange,
         is_hollow: bool,
-    ) -> Option<(Direct, Entered)> {
+    ) -> Option<(Box<Direct>, Entered)> {
         if self.moving.borrow().is_some() || self.check(range).is_err() {
             return None;
         }
@@ -250,7 +263,7 @@ impl Volume {
         if way::classify(Kind::Read, &facts).way != Way::Direct {
             return None;
         }
-        let (user, direct) = (self.enter().ok()?, Direct::read(self, range)?);
+        let (user, direct) = (self.enter().ok()?, Direct::read(self, &self.taskless.spare, range)?);
         let timed = self.note_request(Operation::Read);
         self.follow_read(range, is_hollow);
         Some((direct, Entered { user, timed }))
@@ -261,7 +274,7 @@ impl Volume {
         self: &Rc<Self>,
         range: ByteRange,
         data: &Slice,
-    ) -> Option<(Direct, Entered)> {
+    ) -> Option<(Box<Direct>, Entered)> {
         if self.moving.borrow().is_some() || self.is_unfenced() || self.check(range).is_err() {
             return None;
         }
@@ -271,10 +284,10 @@ impl Volume {
     }
 
     /// A write of this way, mapped. `None`: it needs plans.
-    fn map_write(&self, way: Way, range: ByteRange) -> Option<Direct> {
+    fn map_write(&self, way: Way, range: ByteRange) -> Option<Box<Direct>> {
         match way {
-            Way::Direct => Direct::write(self, range),
-            Way::Copies => Direct::copies(self, range),
+            Way::Direct => Direct::write(self, &self.taskless.spare, range),
+            Way::Copies => Direct::copies(self, &self.taskless.spare, range),
             Way::Nothing | Way::Sectors | Way::Stripes => None,
         }
     }

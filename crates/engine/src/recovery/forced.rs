@@ -19,9 +19,9 @@
 //! A present drive's excluded blocks whose content is in redundancy alone are missing, and nothing
 //! else of their strip: the rule is applied to each run of columns with the same missing strips.
 //!
-//! Punctured blocks of a missing drive's strip are zeros. If a crash interrupted a write of such blocks
-//! before they left the list, redundancy may include the new content. So settling a stripe updates
-//! redundancy with zeros for these blocks.
+//! Punctured blocks of a missing drive's strip are zeros. If a crash interrupted a write of such
+//! blocks before they left the list, redundancy may include the new content. So settling a stripe
+//! updates redundancy with zeros for these blocks.
 //!
 //! # Volumes with a journal
 //! The [`journal`](crate::stripe::journal) is replayed before the volume is served, and identifies
@@ -231,8 +231,8 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// The same for these columns of a missing strip. Where other blocks are missing too, redundancy
-    /// cannot follow: they are given up.
+    /// The same for these columns of a missing strip. Where other blocks are missing too,
+    /// redundancy cannot follow: they are given up.
     async fn count_as_zeros(
         self: &Rc<Self>,
         stripe: StripeIndex,

@@ -369,8 +369,8 @@ impl Recovery {
         Ok(skipped)
     }
 
-    /// The same for columns of a stripe ([`plan::WHOLE_STRIP`]: all) whose redundancy is trusted, or
-    /// whose data is all readable.
+    /// The same for columns of a stripe ([`plan::WHOLE_STRIP`]: all) whose redundancy is trusted,
+    /// or whose data is all readable.
     /// `unbelieved`: drives whose part is computed anew, not read.
     pub(crate) async fn bring_together(
         self: &Rc<Self>,

@@ -237,7 +237,7 @@ pub struct BenchRun {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub max_runtime: Option<std::time::Duration>,
 
-    /// Measure rounds of this length until five consecutive rounds are steady: they differ by at
+    /// Measure rounds of this length until the rate is steady: five consecutive rounds differ by at
     /// most 20 % and drift by at most 10 %. At most 25 rounds; the result is that of the five.
     #[arg(
         long,

@@ -114,8 +114,8 @@ pub struct VolumeCreate {
     #[arg(long)]
     pub destroy_data: bool,
 
-    /// Do not ask for confirmation if drives of different sizes waste space, or a power cut may
-    /// lose flushed data.
+    /// Do not ask for confirmation. Questions arise if drives of different sizes waste space, or a
+    /// power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 

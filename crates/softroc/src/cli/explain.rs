@@ -9,8 +9,7 @@ use units::StripSize;
 /// See [`Command::Explain`](super::Command::Explain).
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// Explain the request for this volume of the running controller, in the volume's current
-    /// state.
+    /// A volume of the running controller, in its current state.
     #[arg(
         long,
         value_name = "NAME",

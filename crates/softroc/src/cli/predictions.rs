@@ -154,8 +154,9 @@ pub struct Predict {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// End when the 95 % confidence intervals of the rate and the mean latency are within plus or
-    /// minus this share, after at least a quarter of --runtime; none: use all of --runtime.
+    /// End when the result is exact to this share: the 95 % confidence intervals of the rate and the
+    /// mean latency are within plus or minus this share, after at least a quarter of --runtime; none:
+    /// use all of --runtime.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 
@@ -176,7 +177,7 @@ pub struct Predict {
     )]
     pub seeds: u64,
 
-    /// A model file with a drive or a controller of your own. May be given several times.
+    /// A model file with your own drive or controller. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 
@@ -209,7 +210,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["doc", "only"])]
     pub errors: Option<PathBuf>,
 
-    /// A model file with a drive or a controller of your own. May be given several times.
+    /// A model file with your own drive or controller. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub catalog: Vec<PathBuf>,
 

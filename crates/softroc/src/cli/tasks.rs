@@ -245,7 +245,7 @@ pub enum SpareCommand {
             conflicts_with = "same_enclosure"
         )]
         volumes: Vec<String>,
-        /// Use each spare only for arrays with a drive in the spare's enclosure.
+        /// Use each spare in its enclosure only: for arrays with a drive there.
         #[arg(long)]
         same_enclosure: bool,
         /// Keep a spare as a permanent member after a rebuild, instead of copying back to the new
@@ -402,7 +402,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "auto|ask", value_parser = parse_start_degraded)]
     pub start_degraded: Option<controller::StartDegraded>,
 
-    /// Do not ask for confirmation if a power cut may lose flushed data.
+    /// Do not ask for confirmation. A question arises if a power cut may lose flushed data.
     #[arg(long)]
     pub yes: bool,
 
