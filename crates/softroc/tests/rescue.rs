@@ -125,8 +125,8 @@ fn a_degraded_array_and_a_truncated_image_come_with_advice() {
     // Without its metadata, the image is no member.
     cut.set_len(4096).unwrap();
     let table = softroc(&["rescue", a, b, c]).ok();
-    let lost = "disk1.img: no array metadata found, and it is not read; if it is the missing \
-        member";
+    let lost = "disk1.img: no array metadata found, and the drive is not read; if it is the \
+        missing member";
     assert!(table.contains(lost), "{table}");
 }
 

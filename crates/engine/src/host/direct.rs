@@ -83,15 +83,13 @@ pub(super) struct Direct {
     range: ByteRange,
     runs: SmallVec<[Run; 1]>,
     /// The parts of several runs in the order of the request: the run and the length of each.
-    /// Empty for copies.
+    /// Empty for one run, and for copies.
     parts: SmallVec<[(u8, ByteCount); 4]>,
     /// The number of operations that have not returned.
     left: usize,
     /// All operations that have returned were successful, and no byte read was given up by then:
     /// it may be a zero. Decided at each return: lost bytes can be rewritten later.
     is_good: bool,
-    /// Of a read, whole.
-    buf: Option<Buf>,
     /// Redundancy can answer a read that its drive does not return soon.
     is_short: bool,
     /// Of a write.
@@ -129,7 +127,6 @@ impl Default for Direct {
             parts: SmallVec::new(),
             left: 0,
             is_good: true,
-            buf: None,
             is_short: false,
             written: None,
             held: Held::new(),
@@ -153,13 +150,13 @@ impl Spare {
 
     /// Takes back a request that has ended: it holds nothing from now on.
     fn give(&self, mut direct: Box<Direct>) {
-        let Direct { runs, parts, is_good, buf, is_short, written, held, beside, alone, .. } =
+        let Direct { runs, parts, is_good, is_short, written, held, beside, alone, .. } =
             &mut *direct;
         runs.clear();
         parts.clear();
         held.clear();
         (*is_good, *is_short) = (true, false);
-        (*buf, *written, *beside, *alone) = (None, None, None, None);
+        (*written, *beside, *alone) = (None, None, None);
         self.0.borrow_mut().push(direct);
     }
 }
@@ -173,7 +170,8 @@ impl Direct {
             spare.give(direct);
             return None;
         }
-        if direct.parts.len() == 1 {
+        let (_, at) = volume.geometry().strip_of(volume.geometry().stripe_of(range.start).1);
+        if at + range.len <= volume.geometry().strip().bytes() {
             direct.is_short = volume.is_had_elsewhere(direct.runs[0].drive);
         }
         Some(direct)
@@ -332,7 +330,12 @@ impl Direct {
                 self.runs.push(Run::new(drive, member, offset, len));
             }
         }
-        self.parts.push((goes_on.unwrap_or(self.runs.len() - 1) as u8, len));
+        // Of one run there are no parts: its buffer is that of the request.
+        match (&self.runs[..], self.parts.is_empty()) {
+            ([_], _) => {}
+            ([first, _], true) => self.parts.extend([(0, first.len), (1, len)]),
+            _ => self.parts.push((goes_on.unwrap_or(self.runs.len() - 1) as u8, len)),
+        }
         Some(())
     }
 
@@ -422,8 +425,7 @@ impl Direct {
         self.is_good &=
             run.error.is_none() && !(is_read && volume.any_punctured() && self.is_lost(volume));
         if self.left == 0 && is_read {
-            self.buf = self.join_buffers();
-            self.is_good &= self.buf.is_some();
+            self.is_good &= self.join_buffers();
         }
         self.left == 0
     }
@@ -447,26 +449,33 @@ impl Direct {
         self.is_good && !(self.kind == Kind::Copies && must_promise())
     }
 
-    /// Ends a request that is [complete](Direct::is_complete): the buffer of a read.
-    pub(super) fn complete(mut self: Box<Self>, volume: &Cache, spare: &Spare) -> Option<Buf> {
+    /// Ends a request that is [complete](Direct::is_complete). A read gives its buffer.
+    pub(super) fn complete(mut self: Box<Self>, volume: &Cache, spare: &Spare) -> Bufs {
         volume.count(|counters| counters.fast_path += 1);
         if self.kind == Kind::Copies {
             volume.note_written(self.place(volume).0, false);
         }
-        let buf = self.buf.take();
+        let back = self.runs.first_mut().map(|run| std::mem::take(&mut run.back));
         spare.give(self);
-        buf
+        back.unwrap_or_default()
     }
 
-    /// The buffer of a read, whole. `None`: a drive keeps a part of it.
-    fn join_buffers(&mut self) -> Option<Buf> {
-        if let [run] = &mut self.runs[..] {
-            return run.back.pop();
+    /// Joins the parts of a read: the first run has its buffer. False: a drive keeps a part of it.
+    fn join_buffers(&mut self) -> bool {
+        if let [run] = &self.runs[..] {
+            return run.back.len() == 1;
         }
         let back = self.runs.iter_mut().map(|run| std::mem::take(&mut run.back).into_iter());
         let mut back: SmallVec<[_; 8]> = back.collect();
         let parts = self.parts.iter().map(|(run, _)| back[usize::from(*run)].next());
-        parts.reduce(|whole, part| whole?.join(part?).ok()).flatten()
+        let whole = parts.reduce(|whole, part| whole?.join(part?).ok()).flatten();
+        self.runs[0].back.extend(whole);
+        self.runs[0].back.len() == 1
+    }
+
+    /// The buffer of a read whose parts were joined.
+    fn take_buffer(&mut self) -> Option<Buf> {
+        self.runs.first_mut()?.back.pop()
     }
 
     /// Finishes it after the last operation, if it is not complete. Drives that are gone or do not
@@ -487,7 +496,7 @@ impl Direct {
         match (gone, self.kind) {
             // It may still be in progress.
             (Some(error), Kind::Write) => Finished::Failed(error),
-            _ => Finished::ByStripes(self.buf.take()),
+            _ => Finished::ByStripes(self.take_buffer()),
         }
     }
 
@@ -530,7 +539,7 @@ impl Direct {
             self.returned(volume, run, io.await);
         }
         match self.is_complete(volume) {
-            true => Finished::Done(self.complete(volume, spare)),
+            true => Finished::Done(self.complete(volume, spare).pop()),
             false => self.finish(volume).await,
         }
     }

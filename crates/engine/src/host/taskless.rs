@@ -175,9 +175,9 @@ impl UnderWay {
         let UnderWay { volume, direct, entered, receiver } = self;
         let len = direct.range().len;
         // Its stripes are free before its host can send the next request.
-        let buf = direct.complete(&volume, &volume.taskless.spare);
+        let buffers = direct.complete(&volume, &volume.taskless.spare);
         volume.leave(entered, len, &Ok(()));
-        receiver.complete(IoOutcome::done(len.0).with_buffers(buf.into_iter().collect()));
+        receiver.complete(IoOutcome::done(len.0).with_buffers(buffers));
     }
 
     /// Completes it in a task.
