@@ -18,6 +18,15 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 /// the time limit.
 const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
+/// The plan in an explanation, without the acknowledgement policy and the way of the request.
+fn plan_alone(text: &str, policy: Option<&str>, way: Option<&str>) -> String {
+    let text = policy.map_or(text, |policy| text.trim_start_matches(policy).trim_start());
+    match way {
+        Some(way) => text.replacen(&format!("Carried out {way}\n"), "", 1),
+        None => text.to_owned(),
+    }
+}
+
 /// Compares both plans for request `nth` of this life.
 ///
 /// # Errors
@@ -40,11 +49,9 @@ pub(crate) async fn compare(
             ..Explain::default()
         };
         let said = match control.command(env, Command::Explain(explain)).await {
-            // The acknowledgement policy precedes the plan, and is not part of it.
-            Ok(Reply::Explained { text, explanation }) => match explanation["cache"].as_str() {
-                Some(answered) => text.trim_start_matches(answered).trim_start().to_owned(),
-                None => text,
-            },
+            Ok(Reply::Explained { text, explanation }) => {
+                plan_alone(&text, explanation["cache"].as_str(), explanation["way"].as_str())
+            }
             Ok(other) => return Error::wrong_state(format!("explain returned {other:?}")),
             Err(error) => error.message,
         };
