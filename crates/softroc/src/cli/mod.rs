@@ -285,8 +285,8 @@ pub struct Serve {
     #[command(flatten)]
     pub security: NbdSecurity,
 
-    /// Serve volumes over vhost-user: each at the Unix socket DIR/VOLUME.sock. Users with permission
-    /// to open the socket can read and write the volume.
+    /// Serve volumes over vhost-user: each at the Unix socket DIR/VOLUME.sock. Users with
+    /// permission to open the socket can read and write the volume.
     #[arg(long, value_name = "DIR")]
     pub vhost_user: Option<PathBuf>,
 

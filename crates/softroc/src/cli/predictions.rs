@@ -154,9 +154,9 @@ pub struct Predict {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<std::time::Duration>,
 
-    /// End when the result is exact to this share: the 95 % confidence intervals of the rate and the
-    /// mean latency are within plus or minus this share, after at least a quarter of --runtime; none:
-    /// use all of --runtime.
+    /// End when the result is exact to this share: the 95 % confidence intervals of the rate and
+    /// the mean latency are within plus or minus this share, after at least a quarter of --runtime;
+    /// none: use all of --runtime.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = parse_confidence)]
     pub confidence: Confidence,
 
