@@ -380,6 +380,12 @@ impl Direct {
 
     /// The memory of each run; `cut` returns that of the next part of the request.
     fn memory<M>(&self, mut cut: impl FnMut(ByteCount) -> M) -> SmallVec<[SmallVec<[M; 2]>; 1]> {
+        if let [run] = &self.runs[..] {
+            assert_eq!(run.len, self.range.len, "one run is the whole request");
+            return smallvec![smallvec![cut(run.len)]];
+        }
+        let parts: u64 = self.parts.iter().map(|(_, len)| len.0).sum();
+        assert_eq!(parts, self.range.len.0, "the parts are the whole request");
         let mut memory: SmallVec<[SmallVec<[M; 2]>; 1]> =
             self.runs.iter().map(|_| SmallVec::new()).collect();
         for (run, len) in &self.parts {
