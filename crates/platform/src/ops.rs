@@ -38,7 +38,7 @@ pub trait OnReturn {
     /// Reports the outcome of the operation that was started with `token`.
     fn returned(&self, token: u32, outcome: IoOutcome);
 
-    /// The process is killed: the outcome never comes, and what waits for it is dropped.
+    /// The process is killed, and no outcome will come: drops the request of `token`.
     fn forgotten(&self, token: u32);
 }
 

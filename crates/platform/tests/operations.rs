@@ -205,7 +205,7 @@ impl OnReturn for Listener {
     }
 }
 
-/// A killed process never hears of its operations: what waits for them is told to let go, once.
+/// When a process is killed, the receiver of each outstanding operation drops its request, once.
 #[test]
 fn an_operation_without_a_task_is_forgotten_when_its_process_is_killed() {
     let mut sim = Sim::new(SimOptions::default());

@@ -109,7 +109,7 @@ impl Commands {
     }
 }
 
-/// What is explained.
+/// The layout and the state that an explanation uses.
 struct Subject {
     regions: Regions,
     state: VolumeState,

@@ -78,7 +78,9 @@ impl Drive for VolumeDrive {
             Some((request, Receiver::Completion(completion))) => {
                 self.served.start(request, completion);
             }
-            Some((_, Receiver::OnReturn(..))) => unreachable!("it returns what it got"),
+            Some((_, Receiver::OnReturn(..))) => {
+                unreachable!("a request comes back with its own receiver")
+            }
             None => {}
         }
     }

@@ -22,7 +22,7 @@
 //! - A write without redundancy that a drive may still carry out is not repeated: it could reach
 //!   the drive after a later write (rule (d) of `ARCHITECTURE.md`).
 //! - A write that some copies lack is repeated by a plan under the same locks. If that fails too,
-//!   copies may differ, and the region is unsynced before the write is answered.
+//!   the region becomes unsynced before the host gets the error, because its copies may differ.
 //!
 //! Budget: 50 ns beyond the drive's own time.
 
@@ -362,7 +362,7 @@ impl Direct {
         self.written = Some((data.clone(), durability));
     }
 
-    /// The operations of a write, of what was [noted](Direct::note_written).
+    /// The operations of a write, whose data was given to [`Direct::note_written`].
     pub(super) fn writes(&mut self, volume: &Recovery) -> DriveRequests {
         let Some((mut data, durability)) = self.written.clone() else {
             unreachable!("a write has data");

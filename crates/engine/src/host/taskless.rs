@@ -79,9 +79,9 @@ impl Taskless {
         receiver: Receiver,
     ) {
         let only = direct.only_run(volume);
-        let requests = match (only.is_some(), buffers.len()) {
-            (false, 1) => direct.reads(volume, buffers.remove(0)),
-            _ => DriveRequests::new(),
+        let requests = match only {
+            None => direct.reads(volume, buffers.remove(0)),
+            Some(_) => DriveRequests::new(),
         };
         let is_short = direct.is_short();
         let request = UnderWay { volume: volume.clone(), direct, entered, receiver };
