@@ -407,6 +407,7 @@ fn tell_coverage(summary: &Summary) {
     row("drive rescan done", &|tally| tally.rescanned);
     row("volume expand in place", &|tally| tally.grown);
     row("requests", &|tally| tally.ops);
+    row("requests without a task", &|tally| tally.taskless);
     row("starts", &|tally| tally.recoveries);
     row("checks", &|tally| tally.checks);
 }

@@ -39,6 +39,8 @@ pub(crate) struct Request {
     /// The byte range within these sectors, if not all.
     pub part: Option<ByteRange>,
     pub durability: Durability,
+    /// A read or write begins without a task, as hosts' ports send it.
+    pub is_taskless: bool,
     /// The worker's pause before the request.
     pub pause: Option<Duration>,
     /// The sector size in bytes.
@@ -111,6 +113,8 @@ pub(crate) struct Requests {
     /// Selects reads that become status queries: a separate stream, which leaves other draws
     /// unchanged.
     statuses: Rng,
+    /// Selects requests without a task, likewise.
+    taskless: Rng,
     habit: AccessPattern,
     next: RequestName,
     /// The next position of the stream.
@@ -123,6 +127,7 @@ impl Requests {
     pub fn new(places: &Targets, setup: &Setup, life: u64, worker: u64) -> Requests {
         let mut rng = Rng::new(setup.seed, "worker", &format!("{life}.{worker}"));
         let statuses = Rng::new(setup.seed, "status", &format!("{life}.{worker}"));
+        let taskless = Rng::new(setup.seed, "taskless", &format!("{life}.{worker}"));
         let habit = match rng.below(8) {
             0..=4 => AccessPattern::Roams,
             5..=6 => AccessPattern::Crowds,
@@ -140,7 +145,17 @@ impl Requests {
         let at = zone.0 + (rng.below(zone.1) / places.stripe * places.stripe);
         let next = RequestName { life, worker, number: 0 };
         let usual_time = Duration::from_nanos(setup.drives[0].latency.max_ns * 2);
-        Requests { places: places.clone(), rng, statuses, habit, next, at, zone, usual_time }
+        Requests {
+            places: places.clone(),
+            rng,
+            statuses,
+            taskless,
+            habit,
+            next,
+            at,
+            zone,
+            usual_time,
+        }
     }
 
     /// The approximate duration of a request.
@@ -179,6 +194,7 @@ impl Requests {
             count,
             part: None,
             durability,
+            is_taskless: self.taskless.chance(1, 2),
             pause,
             sector,
         };

@@ -284,7 +284,9 @@ pub struct Tally {
     pub grown: u64,
     /// Requests to the volume.
     pub ops: u64,
-    /// Of those, allowed failures.
+    /// Of those, reads and writes that took no task of the volume.
+    pub taskless: u64,
+    /// Requests with an allowed failure.
     pub errors: u64,
     /// Starts of the controller with a volume to recover.
     pub recoveries: u64,
@@ -330,6 +332,7 @@ impl Tally {
         self.rescanned += other.rescanned;
         self.grown += other.grown;
         self.ops += other.ops;
+        self.taskless += other.taskless;
         self.errors += other.errors;
         self.recoveries += other.recoveries;
         self.inquests += other.inquests;

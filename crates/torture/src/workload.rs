@@ -8,7 +8,9 @@ use crate::scene::{Begun, Scene};
 use crate::silent;
 use crate::stamp::{self, Sector};
 use engine::Volume;
-use platform::{BlockStatus, Buf, Durability, Instant, Slice, mailbox};
+use platform::{
+    BlockStatus, Buf, Durability, Instant, IoError, IoOutcome, IoRequest, Receiver, Slice, mailbox,
+};
 use platform_sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -123,6 +125,7 @@ impl Worker {
 
     async fn send(&self, request: Request) -> Result<()> {
         match request.what {
+            Operation::Read if request.is_taskless => self.read_without_task(request).await,
             Operation::Read => read(&self.scene, &self.volume, request.range()).await,
             Operation::Status => status(&self.scene, &self.volume, request.range()).await,
             Operation::Write if request.part.is_some() => self.write_bytes(request).await,
@@ -163,8 +166,53 @@ impl Worker {
         buf.bytes_mut().copy_from_slice(&bytes);
         let name = format!("write {}", issued.generation.0);
         let begun = self.tell(&name, &request);
-        let result = self.volume.write(range, buf.freeze(), durability).await;
+        let data = buf.freeze();
+        let result = match request.is_taskless {
+            true => self.write_without_task(range, data, durability).await,
+            false => self.volume.write(range, data, durability).await,
+        };
         self.end(&name, (issued, begun), &request, result)
+    }
+
+    /// Begins a request as hosts' ports do. An error is the request, which needs a task.
+    async fn begin(&self, request: IoRequest) -> std::result::Result<IoOutcome, IoRequest> {
+        let (io, completion) = self.volume.shard().env().start_operation(None);
+        match self.volume.begin(request, Receiver::Completion(completion)) {
+            None => {
+                self.scene.count(|tally| tally.taskless += 1);
+                Ok(io.await)
+            }
+            Some((request, _)) => {
+                io.abandon();
+                Err(request)
+            }
+        }
+    }
+
+    async fn read_without_task(&self, request: Request) -> Result<()> {
+        let range = request.range();
+        read_by(&self.scene, &self.volume, range, async |buf| {
+            let buffers = std::iter::once(buf).collect();
+            match self.begin(IoRequest::Read { offset: range.start, buffers }).await {
+                Ok(mut outcome) => (outcome.result.map(drop), outcome.buffers.pop()),
+                Err(request) => self.volume.read(range, only_buffer(request)).await,
+            }
+        })
+        .await
+    }
+
+    async fn write_without_task(
+        &self,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> std::result::Result<(), IoError> {
+        let slices = std::iter::once(data.clone()).collect();
+        let request = IoRequest::Write { offset: range.start, slices, durability };
+        match self.begin(request).await {
+            Ok(outcome) => outcome.result.map(drop),
+            Err(_) => self.volume.write(range, data, durability).await,
+        }
     }
 
     async fn write_zeroes(&self, request: Request) -> Result<()> {
@@ -251,16 +299,34 @@ pub(crate) fn take(volume: &Volume, len: ByteCount) -> Result<Buf> {
     })
 }
 
+/// The buffer of a read that needs a task.
+fn only_buffer(request: IoRequest) -> Buf {
+    match request {
+        IoRequest::Read { mut buffers, .. } if buffers.len() == 1 => buffers.remove(0),
+        request => unreachable!("a read comes back as it was sent, not as {request:?}"),
+    }
+}
+
 /// Reads a range and checks every sector.
 ///
 /// # Errors
 /// When a sector has a value that is not allowed, or the read must not fail.
 pub async fn read(scene: &Scene, volume: &Rc<Volume>, range: ByteRange) -> Result<()> {
+    read_by(scene, volume, range, |buf| volume.read(range, buf)).await
+}
+
+/// The same, by this function.
+async fn read_by(
+    scene: &Scene,
+    volume: &Volume,
+    range: ByteRange,
+    read: impl AsyncFnOnce(Buf) -> (std::result::Result<(), IoError>, Option<Buf>),
+) -> Result<()> {
     let _payload = volume.shard().reserve_payload(range.len).await;
     let buf = take(volume, range.len)?;
     let begun = scene.oracle.borrow_mut().begin_read();
     let request = scene.begin_request();
-    let (result, buf) = volume.read(range, buf).await;
+    let (result, buf) = read(buf).await;
     match (result, buf) {
         (Ok(()), Some(buf)) => {
             silent::note_strays(scene);

@@ -31,7 +31,7 @@ fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let summary = run_all(seeds(0, 84, 420), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (tally, count) = (&summary.tally, summary.seeds);
-    assert!(tally.ops >= count * 2000, "{tally:?}");
+    assert!(tally.ops >= count * 2000 && tally.taskless >= count * 100, "{tally:?}");
     assert!(
         tally.inquests > count * 2 && tally.removals > count * 9 && tally.checks > count,
         "{tally:?}"
