@@ -27,8 +27,8 @@ fn missing(summary: &Summary) -> Vec<String> {
 #[test]
 fn no_seed_breaks_a_promise_and_every_level_goes_through_everything() {
     let options = Options { levels: Level::ALL.to_vec(), ..Options::default() };
-    assert_fine(&run_all(seeds(0, 8, 40), &options, Times::Twice, THREADS, |_, _| true));
-    let summary = run_all(seeds(0, 84, 420), &options, Times::Once, THREADS, |_, _| true);
+    assert_fine(&run_all(seeds(0, 4, 40), &options, Times::Twice, THREADS, |_, _| true));
+    let summary = run_all(seeds(0, 36, 420), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (tally, count) = (&summary.tally, summary.seeds);
     assert!(tally.ops >= count * 2000 && tally.taskless >= count * 100, "{tally:?}");
@@ -102,7 +102,7 @@ fn what_a_seed_draws_of_the_first_volume_is_the_same_with_a_neighbour() {
 #[test]
 fn a_cache_loses_nothing_but_what_was_not_flushed() {
     let options = Options { write_back: true, ..Options::default() };
-    let summary = run_all(seeds(0, 14, 40), &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(seeds(0, 10, 40), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let beside = &summary.neighbours;
     assert!(beside.volumes >= least(12) && beside.write_modes >= least(5), "{beside:?}");
@@ -122,7 +122,7 @@ fn what_a_log_was_said_to_have_outlasts_a_power_cut() {
         log: Log::Always,
         ..Options::default()
     };
-    let summary = run_all(seeds(90_000, 10, 30), &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(seeds(90_000, 6, 30), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let logged: u64 = summary.levels.values().map(|tally| tally.logged).sum();
     let cuts: u64 = summary.levels.values().map(|tally| tally.of(Event::PowerCut)).sum();
@@ -211,7 +211,7 @@ fn a_volume_that_goes_to_another_layout_loses_nothing() {
     let levels = vec![Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6];
     let larger = Larger::Never;
     let options = Options { migrations: Migrations::Always, larger, levels, ..Options::default() };
-    let summary = run_all(seeds(0, 8, 12), &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(seeds(0, 6, 12), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (moves, moved) = (summary.tally.moves, summary.tally.moved);
     assert!(moves >= least(10) && moved >= least(10), "{moves} begun, {moved} done");
@@ -258,7 +258,7 @@ fn volumes_of_one_array_move_one_after_the_other() {
 fn drives_that_become_larger_while_they_are_used_lose_nothing() {
     let options =
         Options { migrations: Migrations::Always, larger: Larger::Always, ..Options::default() };
-    let summary = run_all(seeds(910_000, 10, 40), &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(seeds(910_000, 7, 40), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let (larger, rescanned) = (summary.tally.larger, summary.tally.rescanned);
     assert!(
@@ -278,7 +278,7 @@ fn a_log_loses_nothing_but_what_it_may() {
         levels: vec![Level::Raid5, Level::Raid6],
         ..Options::default()
     };
-    let summary = run_all(seeds(0, 12, 30), &options, Times::Once, THREADS, |_, _| true);
+    let summary = run_all(seeds(0, 8, 30), &options, Times::Once, THREADS, |_, _| true);
     assert_fine(&summary);
     let tally = &summary.tally;
     for event in Event::ALL.into_iter().filter(|event| event.is_of_logs()) {
