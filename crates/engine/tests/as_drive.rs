@@ -41,7 +41,7 @@ async fn expect_strips(member: &Member, bytes: &[u8]) {
 /// No request to the volume as a drive has needed a task.
 fn expect_no_task(bench: &Bench, which: &str) {
     let tasks = bench.env.executor().unfinished_tasks();
-    let needed = ["served drive", "unfinished direct request"];
+    let needed = ["served drive", "unfinished request"];
     assert!(!tasks.iter().any(|task| needed.contains(task)), "{which}: needed a task: {tasks:?}");
 }
 

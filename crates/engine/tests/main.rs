@@ -20,6 +20,7 @@ mod log_devices;
 mod lost_blocks;
 mod medium;
 mod members;
+mod operations;
 mod reads;
 mod regressions;
 mod reshape;

@@ -65,6 +65,7 @@ impl Commands {
             sector: cache.sector,
             is_write_back: cache.is_write_back,
             caches_reads: cache.reads,
+            has_journal: terms.is_some(),
         };
         let by_mapping = explanation.stripes.iter().all(|of| of.method == Method::Direct);
         if let Some(way) = explained.way(kind, range, by_mapping) {

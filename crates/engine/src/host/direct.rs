@@ -31,7 +31,7 @@ use crate::cache::{Alone, Cache, alone, put_after_copies, written_alone};
 use crate::host::split::{stripes, take_slice};
 use crate::members::is_gone;
 use crate::recovery::Recovery;
-use crate::stripe::Changing;
+use crate::stripe::{Changing, DriveRequest, DriveRequests};
 use layout::{CopyIndex, DataIndex, StripeMap};
 use platform::locks::{Guard, Mode};
 use platform::{Buf, Bufs, Durability, Io, IoError, IoOutcome, IoRequest, Member, Slice, Slices};
@@ -98,15 +98,6 @@ pub(super) struct Direct {
     beside: Option<Beside>,
     alone: Option<Alone>,
 }
-
-/// An operation of a direct request.
-pub(super) struct DriveRequest {
-    pub(super) member: Rc<Member>,
-    pub(super) request: IoRequest,
-}
-
-/// The operations of a direct request, by run.
-pub(super) type DriveRequests = SmallVec<[DriveRequest; 1]>;
 
 /// The end of a direct request.
 pub(super) enum Finished {
@@ -406,6 +397,7 @@ impl Direct {
             .map(|(run, memory)| DriveRequest {
                 member: run.member.clone(),
                 request: request(volume.raw(run.offset), memory),
+                is_short: self.is_short,
             })
             .collect()
     }
@@ -538,8 +530,7 @@ impl Direct {
         spare: &Spare,
         requests: DriveRequests,
     ) -> Finished {
-        let is_short = self.is_short;
-        let start = |op: DriveRequest| op.member.start_with(op.request, is_short);
+        let start = |op: DriveRequest| op.member.start_with(op.request, op.is_short);
         let started: SmallVec<[Io; 1]> = requests.into_iter().map(start).collect();
         for (run, io) in started.into_iter().enumerate() {
             self.returned(volume, run, io.await);

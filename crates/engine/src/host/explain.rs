@@ -19,6 +19,8 @@ pub struct Explained<'a> {
     pub is_write_back: bool,
     /// Reads fill the read cache.
     pub caches_reads: bool,
+    /// Writes are recorded in a journal.
+    pub has_journal: bool,
 }
 
 impl Explained<'_> {
@@ -37,6 +39,7 @@ impl Explained<'_> {
             Way::Sectors => "by reading the whole sectors around the bytes",
             Way::Direct => "directly: one operation for each contiguous range of a drive",
             Way::Copies => "directly: the same bytes to every copy",
+            Way::Stripe => "as one stripe operation by its plan, without a task",
             Way::Stripes => "by stripes, each with its plan",
         };
         Some(match row.way {
@@ -97,6 +100,13 @@ impl Facts for Asked<'_> {
 
     fn may_go_to_copies(&self) -> bool {
         self.spread() == Spread::Strip && self.is_well()
+    }
+
+    fn may_be_operation(&self) -> bool {
+        let geometry = self.volume.regions.geometry();
+        let (_, at) = geometry.stripe_of(self.range.start);
+        let is_inside = at.0 > 0 && at + self.range.len < geometry.stripe_bytes();
+        is_inside && !self.volume.has_journal && self.is_well()
     }
 
     fn is_shown(&self) -> bool {

@@ -12,6 +12,7 @@ mod moving;
 mod split;
 mod status;
 mod stripe_request;
+mod stripe_write;
 mod taskless;
 mod volume;
 mod way;

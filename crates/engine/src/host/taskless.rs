@@ -1,9 +1,10 @@
-//! [Direct](crate::host::direct) requests that no task waits for: the completions of their drives
-//! carry them on.
+//! Requests that no task waits for, [direct](crate::host::direct) or
+//! [to a stripe](crate::host::stripe_write): the completions of their drives carry them on.
 //!
 //! # Fault model and invariants
 //! - A drive calls this code when it returns an operation, possibly long after the deadline and
-//!   from any context: no operation starts here. A task continues a request that is not done.
+//!   from any context: no operation starts here. A request that needs further operations is
+//!   continued by its starter, if that is still starting operations, else by a task.
 //! - A request counts as a user of its volume until it is acknowledged, exactly once.
 //! - Requests to a volume that is reshaping, and writes that restored data may override, take
 //!   tasks.
@@ -11,29 +12,57 @@
 //! - A request under way holds its volume and its receiver, which may hold this: a kill drops it.
 
 use crate::host::Volume;
-use crate::host::direct::{Direct, DriveRequest, DriveRequests, Finished, MOST_RUNS, Spare};
+use crate::host::direct::{self, Direct, Finished, Spare};
+use crate::host::stripe_write::StripeWrite;
 use crate::host::volume::Entered;
+use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS};
 use platform::{
     Bufs, Durability, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver, Slices,
 };
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
-use units::ByteRange;
+use units::{ByteCount, ByteRange};
 
-/// A direct request that waits for its drives.
-struct UnderWay {
-    volume: Rc<Volume>,
-    direct: Box<Direct>,
-    entered: Entered,
-    receiver: Receiver,
+/// The most operations of a request under way at a time: their numbers are in its tokens.
+const MOST: usize = if MOST_OPS > direct::MOST_RUNS { MOST_OPS } else { direct::MOST_RUNS };
+
+/// A request, mapped or planned.
+pub(super) enum Begun {
+    Direct(Box<Direct>),
+    Stripe(Box<StripeWrite>),
 }
 
-/// The direct requests of a volume that no task waits for, by their places.
+/// A request that waits for its drives.
+struct UnderWay {
+    volume: Rc<Volume>,
+    begun: Begun,
+    /// `None`: its caller has entered the volume.
+    entered: Option<Entered>,
+    receiver: Receiver,
+    /// Its operations are being started: the starter continues it.
+    is_starting: bool,
+}
+
+/// The requests of a volume that no task waits for, by their places.
 #[derive(Default)]
 pub(super) struct Taskless {
     pub(super) spare: Spare,
     under_way: RefCell<Vec<Option<UnderWay>>>,
     free: RefCell<Vec<u32>>,
+    /// Requests whose operations have returned and that need further ones: a task takes them.
+    /// `None`: there is no such task.
+    waiting: RefCell<Option<VecDeque<u32>>>,
+}
+
+/// What follows the last operation of a request's step.
+enum Next {
+    /// The request is complete, or has failed.
+    End(UnderWay),
+    /// Further operations.
+    Continue,
+    /// The starter continues it.
+    Nothing,
 }
 
 impl Taskless {
@@ -56,13 +85,16 @@ impl Taskless {
             }
             IoRequest::Write { offset, slices, durability } if slices.len() == 1 => {
                 let range = ByteRange::new(offset, slices[0].len());
-                match volume.enter_write(range, &slices[0]) {
+                match volume.enter_write(range, &slices[0], durability) {
                     None => Some((IoRequest::Write { offset, slices, durability }, receiver)),
-                    Some((mut direct, entered)) => {
-                        direct.note_written(&slices[0], durability);
+                    Some((Begun::Direct(direct), entered)) => {
                         Taskless::begin_write(
                             volume, direct, slices, durability, entered, receiver,
                         );
+                        None
+                    }
+                    Some((Begun::Stripe(write), entered)) => {
+                        Taskless::begin_stripe(volume, write, Some(entered), receiver);
                         None
                     }
                 }
@@ -79,19 +111,22 @@ impl Taskless {
         receiver: Receiver,
     ) {
         let only = direct.only_run(volume);
-        let requests = match only {
+        let mut requests = match only {
             None => direct.reads(volume, buffers.remove(0)),
             Some(_) => DriveRequests::new(),
         };
         let is_short = direct.is_short();
-        let request = UnderWay { volume: volume.clone(), direct, entered, receiver };
+        let request = UnderWay::direct(volume, direct, entered, receiver);
         match only {
             Some((member, offset)) => {
-                let token = volume.taskless.enter(request) * MOST_RUNS as u32;
+                let token = volume.taskless.enter(request) * MOST as u32;
                 let request = IoRequest::Read { offset, buffers };
                 member.start_for(request, is_short, volume.taskless.clone(), token);
             }
-            None => volume.taskless.start(request, requests),
+            None => {
+                let place = volume.taskless.enter(request);
+                volume.taskless.start(place, &mut requests);
+            }
         }
     }
 
@@ -103,19 +138,94 @@ impl Taskless {
         entered: Entered,
         receiver: Receiver,
     ) {
+        direct.note_written(&slices[0], durability);
         let only = direct.only_run(volume);
-        let requests = match only {
+        let mut requests = match only {
             None => direct.writes(volume),
             Some(_) => DriveRequests::new(),
         };
-        let request = UnderWay { volume: volume.clone(), direct, entered, receiver };
+        let request = UnderWay::direct(volume, direct, entered, receiver);
         match only {
             Some((member, offset)) => {
-                let token = volume.taskless.enter(request) * MOST_RUNS as u32;
+                let token = volume.taskless.enter(request) * MOST as u32;
                 let request = IoRequest::Write { offset, slices, durability };
                 member.start_for(request, false, volume.taskless.clone(), token);
             }
-            None => volume.taskless.start(request, requests),
+            None => {
+                let place = volume.taskless.enter(request);
+                volume.taskless.start(place, &mut requests);
+            }
+        }
+    }
+
+    /// Begins a write to a stripe. `entered`: unless the caller has entered the volume.
+    pub(super) fn begin_stripe(
+        volume: &Rc<Volume>,
+        mut write: Box<StripeWrite>,
+        entered: Option<Entered>,
+        receiver: Receiver,
+    ) {
+        let mut reads = DriveRequests::new();
+        let is_begun = write.op.reads(volume, &mut reads).is_some();
+        let begun = Begun::Stripe(write);
+        let request =
+            UnderWay { volume: volume.clone(), begun, entered, receiver, is_starting: true };
+        let taskless = &volume.taskless;
+        let place = taskless.enter(request);
+        match is_begun {
+            true => {
+                taskless.start(place, &mut reads);
+                taskless.started(volume, place);
+            }
+            false => taskless.finish(place),
+        }
+    }
+
+    /// The operations of a request's step have been started: continues it if all have returned.
+    fn started(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
+        let is_idle = {
+            let under_way = &mut self.under_way.borrow_mut()[place as usize];
+            let request = under_way.as_mut().expect("its starter holds it");
+            request.is_starting = false;
+            request.write().op.is_idle()
+        };
+        if is_idle {
+            self.go_on(volume, place);
+        }
+    }
+
+    /// Continues a write to a stripe whose reads have returned.
+    fn go_on(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
+        let time = {
+            let under_way = &mut self.under_way.borrow_mut()[place as usize];
+            let op = &mut under_way.as_mut().expect("its request is under way").write().op;
+            op.is_good().then(|| op.compute(volume))
+        };
+        match time {
+            None => self.finish(place),
+            Some(time) if time.is_zero() => self.start_writes(volume, place),
+            Some(time) => {
+                let (env, volume) = (volume.shard().env().clone(), volume.clone());
+                let mut waiting = Waiting { taskless: self.clone(), places: [place].into() };
+                env.clone().spawn("compute redundancy", async move {
+                    env.sleep(time).await;
+                    waiting.places.clear();
+                    waiting.taskless.start_writes(&volume, place);
+                });
+            }
+        }
+    }
+
+    fn start_writes(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
+        let mut writes = DriveRequests::new();
+        let is_committed = {
+            let under_way = &mut self.under_way.borrow_mut()[place as usize];
+            let op = &mut under_way.as_mut().expect("its request is under way").write().op;
+            op.writes(volume, &mut writes).is_some()
+        };
+        match is_committed {
+            true => self.start(place, &mut writes),
+            false => self.finish(place),
         }
     }
 
@@ -131,75 +241,198 @@ impl Taskless {
         place
     }
 
-    fn start(self: &Rc<Self>, request: UnderWay, requests: DriveRequests) {
-        let is_short = request.direct.is_short();
-        let place = self.enter(request);
-        // The last one may return, and end the request, before its start returns.
-        for (run, DriveRequest { member, request }) in requests.into_iter().enumerate() {
-            let token = place * MOST_RUNS as u32 + run as u32;
+    /// Takes a request out of its place.
+    fn take(&self, place: u32) -> UnderWay {
+        let request = self.under_way.borrow_mut()[place as usize].take();
+        self.free.borrow_mut().push(place);
+        request.expect("its request is under way")
+    }
+
+    /// Starts operations. The last one may return, and end the request, before its start returns.
+    fn start(self: &Rc<Self>, place: u32, requests: &mut DriveRequests) {
+        let first = place * MOST as u32;
+        for (token, DriveRequest { member, request, is_short }) in (first..).zip(requests.drain(..))
+        {
             member.start_for(request, is_short, self.clone(), token);
+        }
+    }
+
+    /// Finishes a request that is not complete, in a task.
+    fn finish(&self, place: u32) {
+        self.take(place).finish_in_task();
+    }
+
+    /// An operation of a request has returned.
+    fn note(&self, place: u32, number: usize, outcome: IoOutcome) -> Next {
+        let under_way = &mut self.under_way.borrow_mut()[place as usize];
+        let request = under_way.as_mut().expect("its request is under way");
+        let (is_last, ends) = match &mut request.begun {
+            Begun::Direct(direct) => (direct.returned(&request.volume, number, outcome), true),
+            Begun::Stripe(write) => {
+                let is_last = write.op.returned(&request.volume, number, outcome);
+                (is_last, write.op.is_committed())
+            }
+        };
+        match (is_last, ends) {
+            (true, true) => Next::End(under_way.take().expect("its request is under way")),
+            (true, false) if !request.is_starting => Next::Continue,
+            _ => Next::Nothing,
+        }
+    }
+
+    /// A request needs further operations: a task starts them, for all such requests.
+    fn continue_later(&self, place: u32) {
+        let mut waiting = self.waiting.borrow_mut();
+        if let Some(waiting) = &mut *waiting {
+            waiting.push_back(place);
+            return;
+        }
+        *waiting = Some([place].into());
+        let under_way = self.under_way.borrow();
+        let request = under_way[place as usize].as_ref().expect("its request is under way");
+        let volume = request.volume.clone();
+        let env = volume.shard().env().clone();
+        env.spawn("continue writes to stripes", Taskless::run_waiting(volume));
+    }
+
+    async fn run_waiting(volume: Rc<Volume>) {
+        let taskless = volume.taskless.clone();
+        let env = volume.shard().env().clone();
+        let mut held = Waiting { taskless: taskless.clone(), places: VecDeque::new() };
+        loop {
+            if held.places.is_empty() {
+                let mut waiting = taskless.waiting.borrow_mut();
+                held.places = std::mem::take(waiting.as_mut().expect("this task runs"));
+                if held.places.is_empty() {
+                    *waiting = None;
+                    return;
+                }
+            }
+            if let Some(place) = held.places.pop_front() {
+                taskless.go_on(&volume, place);
+            }
+            // Redundancy of whole stripes takes time.
+            if !env.executor().take_allowance() {
+                env.yield_now().await;
+            }
+        }
+    }
+}
+
+/// Requests without an operation with a drive, which a task continues. A kill drops them with it.
+struct Waiting {
+    taskless: Rc<Taskless>,
+    places: VecDeque<u32>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for place in self.places.drain(..) {
+            let request = self.taskless.under_way.borrow_mut()[place as usize].take();
+            drop(request);
         }
     }
 }
 
 impl OnReturn for Taskless {
     fn returned(&self, token: u32, outcome: IoOutcome) {
-        let (place, run) = (token as usize / MOST_RUNS, token as usize % MOST_RUNS);
-        let ended = {
-            let under_way = &mut self.under_way.borrow_mut()[place];
-            let request = under_way.as_mut().expect("its request is under way");
-            let is_last = request.direct.returned(&request.volume, run, outcome);
-            is_last.then(|| under_way.take()).flatten()
-        };
-        let Some(request) = ended else { return };
-        self.free.borrow_mut().push(place as u32);
-        match request.direct.is_complete(&request.volume) {
-            true => request.answer(),
-            false => {
-                let env = request.volume.shard().env().clone();
-                env.spawn("unfinished direct request", request.finish());
+        let (place, number) = (token / MOST as u32, token as usize % MOST);
+        match self.note(place, number, outcome) {
+            Next::Nothing => {}
+            Next::Continue => self.continue_later(place),
+            Next::End(request) => {
+                self.free.borrow_mut().push(place);
+                match request.is_complete() {
+                    true => request.answer(),
+                    false => request.finish_in_task(),
+                }
             }
         }
     }
 
     fn forgotten(&self, token: u32) {
         // The first of its operations.
-        let request = self.under_way.borrow_mut()[token as usize / MOST_RUNS].take();
+        let request = self.under_way.borrow_mut()[token as usize / MOST].take();
         drop(request);
     }
 }
 
 impl UnderWay {
+    fn direct(
+        volume: &Rc<Volume>,
+        direct: Box<Direct>,
+        entered: Entered,
+        receiver: Receiver,
+    ) -> UnderWay {
+        let (begun, entered) = (Begun::Direct(direct), Some(entered));
+        UnderWay { volume: volume.clone(), begun, entered, receiver, is_starting: false }
+    }
+
+    /// The write to a stripe that it is.
+    fn write(&mut self) -> &mut StripeWrite {
+        match &mut self.begun {
+            Begun::Stripe(write) => write,
+            Begun::Direct(_) => unreachable!("a direct request has one step"),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        match &self.begun {
+            Begun::Direct(direct) => direct.is_complete(&self.volume),
+            Begun::Stripe(write) => write.is_complete(&self.volume),
+        }
+    }
+
     /// Acknowledges a request that is complete.
     fn answer(self) {
-        let UnderWay { volume, direct, entered, receiver } = self;
-        let len = direct.range().len;
+        let UnderWay { volume, begun, entered, receiver, .. } = self;
         // Its stripes are free before its host can send the next request.
-        let buffers = direct.complete(&volume, &volume.taskless.spare);
+        let (len, buffers) = match begun {
+            Begun::Direct(direct) => {
+                (direct.range().len, direct.complete(&volume, &volume.taskless.spare))
+            }
+            Begun::Stripe(write) => (write.complete(&volume), Bufs::new()),
+        };
         volume.leave(entered, len, &Ok(()));
         receiver.complete(IoOutcome::done(len.0).with_buffers(buffers));
     }
 
+    fn finish_in_task(self) {
+        let env = self.volume.shard().env().clone();
+        env.spawn("unfinished request", self.finish());
+    }
+
     /// Completes it in a task.
     async fn finish(self) {
-        let UnderWay { volume, direct, entered, receiver } = self;
-        let (range, written) = (direct.range(), direct.written());
-        let (result, buf) = match (direct.finish(&volume).await, written) {
-            (Finished::Done(buf), _) => (Ok(()), buf),
-            (Finished::Failed(error), _) => (Err(error), None),
-            (Finished::ByStripes(buf), None) => {
-                let (result, buf) = volume.read_by_stripes(range, buf).await;
-                match buf {
-                    Some(_) => (result, buf),
-                    None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), buf),
-                }
-            }
-            (Finished::ByStripes(_), Some((data, durability))) => {
-                (volume.write_by_stripes(range, data, durability).await, None)
-            }
+        let UnderWay { volume, begun, entered, receiver, .. } = self;
+        let (len, result, buffers) = match begun {
+            Begun::Direct(direct) => finish_direct(&volume, direct).await,
+            Begun::Stripe(write) => (write.len(), write.finish(&volume).await, Bufs::new()),
         };
-        volume.leave(entered, range.len, &result);
-        let outcome = IoOutcome { result: result.map(|()| range.len.0), ..IoOutcome::done(0) };
-        receiver.complete(outcome.with_buffers(buf.into_iter().collect()));
+        volume.leave(entered, len, &result);
+        let outcome = IoOutcome { result: result.map(|()| len.0), ..IoOutcome::done(0) };
+        receiver.complete(outcome.with_buffers(buffers));
     }
+}
+
+async fn finish_direct(
+    volume: &Rc<Volume>,
+    direct: Box<Direct>,
+) -> (ByteCount, Result<(), IoError>, Bufs) {
+    let (range, written) = (direct.range(), direct.written());
+    let (result, buf) = match (direct.finish(volume).await, written) {
+        (Finished::Done(buf), _) => (Ok(()), buf),
+        (Finished::Failed(error), _) => (Err(error), None),
+        (Finished::ByStripes(buf), None) => {
+            let (result, buf) = volume.read_by_stripes(range, buf).await;
+            match buf {
+                Some(_) => (result, buf),
+                None => (result.and(Err(IoError::new(IoErrorKind::TimedOut))), buf),
+            }
+        }
+        (Finished::ByStripes(_), Some((data, durability))) => {
+            (volume.write_by_stripes(range, data, durability).await, None)
+        }
+    };
+    (range.len, result, buf.into_iter().collect())
 }

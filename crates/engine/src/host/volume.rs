@@ -7,7 +7,8 @@ use crate::cache::{Cache, request_tag};
 use crate::host::ahead::{self, ReadingAhead};
 use crate::host::direct::{self, Direct, Finished};
 use crate::host::split::{self, Whole};
-use crate::host::taskless::Taskless;
+use crate::host::stripe_write::StripeWrite;
+use crate::host::taskless::{Begun, Taskless};
 use crate::host::way::{self, Facts, Kind, Redundancy, Spread, Way};
 use crate::host::{Exchange, Moving, moving, status, stripe_request};
 use crate::members::{Drives, User};
@@ -209,7 +210,7 @@ impl Volume {
                 Finished::Failed(error) => return (Err(error), None),
                 Finished::ByStripes(buf) => buf,
             },
-            Way::Copies | Way::Stripes => Some(buf),
+            Way::Copies | Way::Stripe | Way::Stripes => Some(buf),
         };
         self.read_by_stripes(range, by_stripes).await
     }
@@ -269,18 +270,37 @@ impl Volume {
         Some((direct, Entered { user, timed }))
     }
 
-    /// The same for a write.
+    /// The same for a write that needs no task.
     pub(super) fn enter_write(
         self: &Rc<Self>,
         range: ByteRange,
         data: &Slice,
-    ) -> Option<(Box<Direct>, Entered)> {
+        durability: Durability,
+    ) -> Option<(Begun, Entered)> {
         if self.moving.borrow().is_some() || self.is_unfenced() || self.check(range).is_err() {
             return None;
         }
         let way = self.way_of_write(range, data);
-        let (user, direct) = (self.enter().ok()?, self.map_write(way, range)?);
-        Some((direct, Entered { user, timed: self.note_write(range) }))
+        let user = self.enter().ok()?;
+        let begun = match way {
+            Way::Stripe => Begun::Stripe(StripeWrite::plan(self, range, data, durability)?),
+            way => Begun::Direct(self.map_write(way, range)?),
+        };
+        Some((begun, Entered { user, timed: self.note_write(range) }))
+    }
+
+    /// Writes to one stripe by its plan, after the caller has entered this layout. `None`: the
+    /// stripe is in use, and nothing was done.
+    async fn write_operation(
+        self: &Rc<Self>,
+        range: ByteRange,
+        data: &Slice,
+        durability: Durability,
+    ) -> Option<Result<(), IoError>> {
+        let write = StripeWrite::plan(self, range, data, durability)?;
+        let (io, completion) = self.shard.env().start_operation(None);
+        Taskless::begin_stripe(self, write, None, Receiver::Completion(completion));
+        Some(io.await.result.map(drop))
     }
 
     /// A write of this way, mapped. `None`: it needs plans.
@@ -288,14 +308,20 @@ impl Volume {
         match way {
             Way::Direct => Direct::write(self, &self.taskless.spare, range),
             Way::Copies => Direct::copies(self, &self.taskless.spare, range),
-            Way::Nothing | Way::Sectors | Way::Stripes => None,
+            Way::Nothing | Way::Sectors | Way::Stripe | Way::Stripes => None,
         }
     }
 
-    /// A host's request has ended.
-    pub(super) fn leave<T>(&self, entered: Entered, len: ByteCount, result: &Result<T, IoError>) {
-        self.note_end(entered.timed, len, result);
-        drop(entered.user);
+    /// A host's request has ended; without `entered`, its caller ends it.
+    pub(super) fn leave<T>(
+        &self,
+        entered: Option<Entered>,
+        len: ByteCount,
+        result: &Result<T, IoError>,
+    ) {
+        let Some(Entered { user, timed }) = entered else { return };
+        self.note_end(timed, len, result);
+        drop(user);
     }
 
     /// Reads whole sectors by plans, after the caller has entered this layout. Without a buffer: a
@@ -446,6 +472,7 @@ impl Volume {
     ) -> Result<(), IoError> {
         let done = match self.way_of_write(range, &data) {
             Way::Nothing => Some(Ok(())),
+            Way::Stripe => self.write_operation(range, &data, durability).await,
             way @ (Way::Direct | Way::Copies) => {
                 match Box::pin(self.write_directly(way, range, data.clone(), durability)).await {
                     Finished::Done(_) => Some(Ok(())),
@@ -658,6 +685,15 @@ impl Facts for RequestFacts<'_> {
         let (stripe, within) = self.volume.geometry().stripe_of(self.range.start);
         let within = ByteRange::new(ByteOffset(within.0), self.range.len);
         self.volume.is_mine(stripe) && self.volume.may_go_to_copies(stripe, within)
+    }
+
+    fn may_be_operation(&self) -> bool {
+        let (stripe, at) = self.volume.geometry().stripe_of(self.range.start);
+        let region = self.volume.region_of(stripe);
+        at.0 > 0
+            && at + self.range.len < self.volume.geometry().stripe_bytes()
+            && self.volume.is_mine(stripe)
+            && self.volume.may_be_operation(stripe, region)
     }
 
     fn is_shown(&self) -> bool {

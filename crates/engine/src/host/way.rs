@@ -20,6 +20,8 @@ pub(super) enum Way {
     Direct,
     /// The same bytes to every copy.
     Copies,
+    /// A write to one stripe by its plan, without a task.
+    Stripe,
     /// By plans, on the shards that own the stripes.
     Stripes,
 }
@@ -90,6 +92,9 @@ pub(super) trait Facts {
     fn is_well(&self) -> bool;
     /// One strip of a mirror, on this shard, without a fault.
     fn may_go_to_copies(&self) -> bool;
+    /// Inside one stripe with parity, on this shard, without a fault, a journal or a drive that is
+    /// late. Writes that touch an end of a stripe may belong to a stream: the cache joins these.
+    fn may_be_operation(&self) -> bool;
     /// Hosts see the volume: requests of tasks over several strips go by plans.
     fn is_shown(&self) -> bool;
 }
@@ -124,11 +129,13 @@ static WRITE_SECTORS: Row = row(Way::Stripes, "a write", "of parts of sectors");
 static WRITE_COPIES: Row =
     row(Way::Copies, "a write inside one strip of a mirror", "no fault in its region");
 static WRITE_ALONE: Row = row(Way::Direct, "a write without redundancy", "no fault in the volume");
+static WRITE_STRIPE: Row =
+    row(Way::Stripe, "a write inside a stripe", "no fault in its region, and no journal");
 static WRITE: Row = row(Way::Stripes, "a write", "redundancy must follow, or there is a fault");
 
 /// All rows.
 #[cfg(test)]
-static ROWS: [&Row; 13] = [
+static ROWS: [&Row; 14] = [
     &EMPTY,
     &READ_SECTORS,
     &READ_BESIDE_FAULT,
@@ -141,6 +148,7 @@ static ROWS: [&Row; 13] = [
     &WRITE_SECTORS,
     &WRITE_COPIES,
     &WRITE_ALONE,
+    &WRITE_STRIPE,
     &WRITE,
 ];
 
@@ -178,6 +186,7 @@ fn of_write(spread: Spread, facts: &impl Facts) -> &'static Row {
     match facts.redundancy() {
         Redundancy::None if may_map() && facts.is_well() => &WRITE_ALONE,
         Redundancy::Copies if facts.may_go_to_copies() => &WRITE_COPIES,
+        Redundancy::Parity if facts.may_be_operation() => &WRITE_STRIPE,
         _ => &WRITE,
     }
 }
@@ -227,6 +236,9 @@ mod tests {
         fn is_shown(&self) -> bool {
             self.flag(6)
         }
+        fn may_be_operation(&self) -> bool {
+            self.flag(7)
+        }
     }
 
     /// All requests and facts.
@@ -237,7 +249,7 @@ mod tests {
         kinds.into_iter().flat_map(move |kind| {
             spreads.into_iter().flat_map(move |spread| {
                 redundancies.into_iter().flat_map(move |redundancy| {
-                    (0..128).map(move |flags| (kind, Known { spread, redundancy, flags }))
+                    (0..=255).map(move |flags| (kind, Known { spread, redundancy, flags }))
                 })
             })
         })
@@ -259,6 +271,11 @@ mod tests {
                 assert!(known.redundancy == Redundancy::None, "redundancy must follow");
                 assert!(known.is_well() && !known.is_write_back());
             }
+            if way == Way::Stripe {
+                assert!(known.redundancy == Redundancy::Parity && known.may_be_operation());
+                assert!(known.is_aligned() && !known.is_write_back());
+                assert_eq!(kind, Kind::Write, "zeroes may become trims, which need a task");
+            }
             if way == Way::Copies {
                 assert!(known.redundancy == Redundancy::Copies && known.may_go_to_copies());
                 assert!(!known.is_write_back(), "an older dirty write would replace it");
@@ -279,9 +296,10 @@ mod tests {
         let count = |kind, way| {
             all().filter(|(of, known)| *of == kind && classify(kind, known).way == way).count()
         };
-        assert_eq!(count(Kind::Read, Way::Direct), 3 * (16 + 4));
-        assert_eq!(count(Kind::Write, Way::Direct), 16 + 8);
-        assert_eq!(count(Kind::Write, Way::Copies), 2 * 16);
-        assert_eq!(count(Kind::WriteZeroes, Way::Stripes), 2 * 3 * 128);
+        assert_eq!(count(Kind::Read, Way::Direct), 2 * 3 * (16 + 4));
+        assert_eq!(count(Kind::Write, Way::Direct), 2 * (16 + 8));
+        assert_eq!(count(Kind::Write, Way::Copies), 2 * 2 * 16);
+        assert_eq!(count(Kind::Write, Way::Stripe), 2 * 32);
+        assert_eq!(count(Kind::WriteZeroes, Way::Stripes), 2 * 3 * 256);
     }
 }

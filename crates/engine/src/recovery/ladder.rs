@@ -116,12 +116,46 @@ impl Recovery {
         self: &Rc<Self>,
         stripe: StripeIndex,
         request: Request<'_>,
+        host: Host,
+        how: &Attempt,
+        ladder: &'static Ladder,
+    ) -> Result<Recovered, IoError> {
+        self.recover_after(Places::new(), stripe, request, host, how, ladder).await
+    }
+
+    /// Does a host's write that a [stripe operation](crate::stripe::StripeOp) has not begun to
+    /// write. The caller holds the columns exclusively. `unreadable`: blocks that it could not read.
+    ///
+    /// # Errors
+    /// Those of [`Recovery::recover`].
+    pub(crate) async fn write_after(
+        self: &Rc<Self>,
+        unreadable: Places,
+        stripe: StripeIndex,
+        range: ByteRange,
+        data: Slice,
+        durability: Durability,
+    ) -> Result<(), IoError> {
+        if !unreadable.is_empty() {
+            self.mend(stripe, &unreadable, Mend::Look).await?;
+        }
+        let (request, host) = (Request::Write { range }, Host::Payload(data.into(), durability));
+        let how = &Attempt::HELD;
+        self.recover_after(unreadable, stripe, request, host, how, &WRITE).await.map(drop)
+    }
+
+    /// The same as [`Recovery::recover`]. `unreadable`: blocks that could not be read before; what
+    /// is written over them is read back.
+    async fn recover_after(
+        self: &Rc<Self>,
+        mut unreadable: Places,
+        stripe: StripeIndex,
+        request: Request<'_>,
         mut host: Host,
         how: &Attempt,
         ladder: &'static Ladder,
     ) -> Result<Recovered, IoError> {
         let mut given_up = Vec::new();
-        let mut unreadable = Places::new();
         for rung in ladder.rungs {
             let rewritten = match ladder.is_of_host {
                 true => self.rewritten_by(stripe, request, &mut host),
@@ -142,10 +176,7 @@ impl Recovery {
                     return Ok(Recovered { skipped, around: trouble.places, given_up });
                 }
                 (Ended::Failed(error), _) => {
-                    if !trouble.unkept.is_empty() {
-                        Box::pin(self.put_back(stripe, trouble)).await?;
-                    }
-                    return Err(error);
+                    return self.refused_write(stripe, error, trouble).await.and(Err(error));
                 }
                 (Ended::Lost | Ended::NeedsLock, Some(mend)) if !trouble.is_empty() => {
                     unreadable.extend(trouble.places.iter().copied());
@@ -232,9 +263,25 @@ impl Recovery {
         rewritten
     }
 
+    /// A request has failed: puts back the content of the blocks that were refused.
+    ///
+    /// # Errors
+    /// The request's error, or that of putting back.
+    pub(crate) async fn refused_write(
+        self: &Rc<Self>,
+        stripe: StripeIndex,
+        error: IoError,
+        trouble: Trouble,
+    ) -> Result<(), IoError> {
+        if !trouble.unkept.is_empty() {
+            Box::pin(self.put_back(stripe, trouble)).await?;
+        }
+        Err(error)
+    }
+
     /// Records what a write requires before its acknowledgement: the lost blocks that it wrote,
     /// and, by rule (a) of `ARCHITECTURE.md`, the failed drives that it skipped.
-    async fn record_write(
+    pub(crate) async fn record_write(
         self: &Rc<Self>,
         rewritten: &Places,
         skipped: &DriveSet,

@@ -153,6 +153,11 @@ impl Resources {
         self.bounded.scratch.take(bytes.0).await
     }
 
+    /// The same, if it is available at once.
+    pub(crate) fn try_reserve_scratch(&self, bytes: ByteCount) -> Option<Taken> {
+        self.bounded.scratch.try_take(bytes.0)
+    }
+
     /// Waits for a credit to send a stripe request to another shard.
     pub(crate) async fn reserve_away(&self) -> Taken {
         self.bounded.requests_away.take(1).await

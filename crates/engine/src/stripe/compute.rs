@@ -16,6 +16,7 @@ use platform::{Buf, IoError, IoErrorKind, Slice, Work};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
 
 /// A buffer of the plan: writable by computations while open, then sealed, so that several writes
@@ -158,27 +159,67 @@ impl Stripes {
         plan: &Plan,
         memory: &mut Memory,
     ) -> Option<Mismatch> {
-        for len in plan.scratch() {
-            memory.scratch.push(OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
-        }
+        self.take_targets(plan, memory);
         let mut mismatch: Option<Mismatch> = None;
         for compute in plan.computes() {
-            let terms = plan.terms(compute);
-            let computed = memory.compute(compute, terms).unwrap_or_else(|error| {
-                panic!("the plan of {} uses data not in memory: {error}", plan.stripe());
-            });
-            if let Some(found) = computed {
-                mismatch = Some(mismatch.map_or(found, |earlier| earlier.and(found)));
-            }
-            let strips = terms.len() + compute.kind.targets().count();
-            self.shard.env().compute(Work::Xor(compute.len * strips as u64)).await;
+            let (found, bytes) = memory.perform(plan, compute);
+            mismatch = both(mismatch, found);
+            self.shard.env().compute(Work::Xor(bytes)).await;
         }
         memory.seal();
         mismatch
     }
+
+    /// The same at once. Returns as well the time after which the last of them is done in a model.
+    ///
+    /// # Panics
+    /// When a source of the plan is not in its memory.
+    pub(super) fn compute_at_once(
+        &self,
+        plan: &Plan,
+        memory: &mut Memory,
+    ) -> (Option<Mismatch>, Duration) {
+        self.take_targets(plan, memory);
+        let (mut mismatch, mut time) = (None, Duration::ZERO);
+        for compute in plan.computes() {
+            let (found, bytes) = memory.perform(plan, compute);
+            mismatch = both(mismatch, found);
+            time = time.max(self.shard.env().charge(Work::Xor(bytes)));
+        }
+        memory.seal();
+        (mismatch, time)
+    }
+
+    /// Takes the buffers that computations write.
+    fn take_targets(&self, plan: &Plan, memory: &mut Memory) {
+        let targets =
+            plan.scratch().iter().map(|len| OwnBuf::Open(self.take_scratch(*len, memory.hollow)));
+        memory.scratch.extend(targets);
+    }
+}
+
+/// What two comparisons found.
+fn both(earlier: Option<Mismatch>, found: Option<Mismatch>) -> Option<Mismatch> {
+    match (earlier, found) {
+        (Some(earlier), Some(found)) => Some(earlier.and(found)),
+        (earlier, found) => earlier.or(found),
+    }
 }
 
 impl Memory {
+    /// Performs one computation of a plan. Returns the bytes that it touches as well.
+    ///
+    /// # Panics
+    /// When a source of the plan is not in this memory.
+    fn perform(&mut self, plan: &Plan, compute: &Compute) -> (Option<Mismatch>, ByteCount) {
+        let terms = plan.terms(compute);
+        let found = self.compute(compute, terms).unwrap_or_else(|error| {
+            panic!("the plan of {} uses data not in memory: {error}", plan.stripe());
+        });
+        let strips = terms.len() + compute.kind.targets().count();
+        (found, compute.len * strips as u64)
+    }
+
     /// Performs one computation; returns the mismatch that a comparison found.
     fn compute(&mut self, compute: &Compute, terms: &[Term]) -> Result<Option<Mismatch>, IoError> {
         if self.hollow {

@@ -1,4 +1,4 @@
-//! Concurrent operations on several drives of a volume: the only place that starts and awaits them.
+//! Concurrent operations on several drives of a volume, for a task that awaits them.
 //!
 //! # Invariants
 //! - All operations are started before the first is awaited, and all are awaited, whatever their

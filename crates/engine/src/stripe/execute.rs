@@ -423,6 +423,15 @@ impl HostKind {
 }
 
 impl Memory {
+    /// Drops what it holds.
+    pub(crate) fn clear(&mut self) {
+        let Memory { payload, parts, brought, scratch, hollow } = self;
+        (*payload, *hollow) = (None, false);
+        parts.clear();
+        brought.clear();
+        scratch.clear();
+    }
+
     /// Takes the host's memory: splits the buffer of a read at the plan's targets.
     pub(crate) fn admit(&mut self, plan: &Plan, host: Host) -> HostKind {
         match host {

@@ -3,6 +3,7 @@
 use crate::attachment::Attachment;
 use crate::members::Drives;
 use crate::messages::ShardIndex;
+use crate::stripe::execute::Memory;
 use crate::stripe::{CleanUse, DirtyRegions, Flush, Initialising, JournalSlot};
 use crate::volume::worst_scratch;
 use plan::Plan;
@@ -38,6 +39,8 @@ pub struct Stripes {
         reason = "a plan is hundreds of bytes, and moves in and out of here with every I/O"
     )]
     plans: RefCell<Vec<Box<Plan>>>,
+    #[expect(clippy::vec_box, reason = "the same, for the memory of a plan's execution")]
+    memories: RefCell<Vec<Box<Memory>>>,
 }
 
 impl Deref for Stripes {
@@ -73,6 +76,7 @@ impl Stripes {
             gate_opened: Signal::default(),
             on_unsynced: RefCell::default(),
             plans: RefCell::default(),
+            memories: RefCell::default(),
             drives,
         }))
     }
@@ -104,6 +108,16 @@ impl Stripes {
 
     pub(crate) fn put_plan(&self, plan: Box<Plan>) {
         self.plans.borrow_mut().push(plan);
+    }
+
+    /// Empty memory of an execution; return it with [`Stripes::put_memory`].
+    pub(super) fn take_memory(&self) -> Box<Memory> {
+        self.memories.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(super) fn put_memory(&self, mut memory: Box<Memory>) {
+        memory.clear();
+        self.memories.borrow_mut().push(memory);
     }
 
     /// The stripe's key in the shard's lock table.
