@@ -412,13 +412,21 @@ impl Direct {
         self.range
     }
 
-    /// The operation of a run has returned. True: it was the last one.
-    pub(super) fn returned(&mut self, volume: &Recovery, run: usize, outcome: IoOutcome) -> bool {
+    /// The operation of a run has returned. True: it was the last one. A drive that is gone or does
+    /// not respond is out of use at once: no other request waits for it, and whether another drive
+    /// is needed depends on it.
+    pub(super) fn returned(&mut self, volume: &Rc<Cache>, run: usize, outcome: IoOutcome) -> bool {
         assert!(self.left > 0, "an operation returns once");
         self.left -= 1;
         let run = &mut self.runs[run];
         run.error = outcome.result.err();
         run.back = outcome.buffers;
+        if let Some(error) = run.error.filter(is_gone)
+            && volume.members.is_in_slot(run.drive, &run.member)
+        {
+            let operation = if self.kind == Kind::Read { "read" } else { "write" };
+            volume.fail_drive(run.drive, error, operation);
+        }
         let is_read = self.kind == Kind::Read;
         self.is_good &=
             run.error.is_none() && !(is_read && volume.any_punctured() && self.is_lost(volume));
@@ -476,21 +484,12 @@ impl Direct {
         self.runs.first_mut()?.back.pop()
     }
 
-    /// Finishes it after the last operation, if it is not complete. Drives that are gone or do not
-    /// respond are out of use from now on, so that no other request waits for them.
+    /// Finishes it after the last operation, if it is not complete.
     pub(super) async fn finish(mut self: Box<Self>, volume: &Rc<Cache>) -> Finished {
         if self.kind == Kind::Copies {
             return Box::pin(self.finish_copies(volume)).await;
         }
-        let operation = if self.kind == Kind::Read { "read" } else { "write" };
-        let mut gone = None;
-        for Run { drive, member, error, .. } in &self.runs {
-            let Some(error) = error.filter(is_gone) else { continue };
-            gone = gone.or(Some(error));
-            if volume.members.is_in_slot(*drive, member) {
-                volume.fail_drive(*drive, error, operation);
-            }
-        }
+        let gone = self.runs.iter().find_map(|run| run.error.filter(is_gone));
         match (gone, self.kind) {
             // It may still be in progress.
             (Some(error), Kind::Write) => Finished::Failed(error),
