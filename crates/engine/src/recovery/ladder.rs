@@ -124,7 +124,8 @@ impl Recovery {
     }
 
     /// Does a host's write that a [stripe operation](crate::stripe::StripeOp) has not begun to
-    /// write. The caller holds the columns exclusively. `unreadable`: blocks that it could not read.
+    /// write. The caller holds the columns exclusively. `unreadable`: blocks that the operation
+    /// could not read.
     ///
     /// # Errors
     /// Those of [`Recovery::recover`].
