@@ -215,10 +215,12 @@ fn files_that_were_made_longer_have_all_of_their_room() {
     assert!(said.contains("from the next start of the controller on"), "{said}");
     controller.kill_9();
     controller.start();
-    assert_eq!(
-        controller.json(&["drive", "show", &drives[0]])["drive"]["size_bytes"].as_u64(),
-        Some(longer)
-    );
+    // The labels move before the array starts, and after the controller answers.
+    until("the new size", || {
+        controller.json(&["drive", "show", &drives[0]])["drive"]["size_bytes"].as_u64()
+            == Some(longer)
+    });
+    until("the volume", || controller.show("data")["state"] == "optimal");
     controller.softroc(&["volume", "expand", "data"]).ok();
     until("the new room", || controller.capacity("data") > before + (100 << 20));
     let mut host = Host::connect(&controller.nbd_socket(), "data").expect("it is served");
