@@ -16,9 +16,7 @@ use crate::host::direct::{self, Direct, Finished, Spare};
 use crate::host::stripe_write::StripeWrite;
 use crate::host::volume::Entered;
 use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS};
-use platform::{
-    Bufs, Durability, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver, Slices,
-};
+use platform::{Bufs, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -55,13 +53,13 @@ pub(super) struct Taskless {
     waiting: RefCell<Option<VecDeque<u32>>>,
 }
 
-/// What follows the last operation of a request's step.
+/// What to do after a drive has returned an operation.
 enum Next {
     /// The request is complete, or has failed.
     End(UnderWay),
-    /// Further operations.
+    /// The request needs further operations.
     Continue,
-    /// The starter continues it.
+    /// Other operations have not returned, or the starter continues the request.
     Nothing,
 }
 
@@ -78,7 +76,8 @@ impl Taskless {
                 match volume.enter_read(range, buffers[0].is_hollow()) {
                     None => Some((IoRequest::Read { offset, buffers }, receiver)),
                     Some((direct, entered)) => {
-                        Taskless::begin_read(volume, direct, buffers, entered, receiver);
+                        let request = IoRequest::Read { offset, buffers };
+                        Taskless::begin_direct(volume, direct, request, entered, receiver);
                         None
                     }
                 }
@@ -87,10 +86,10 @@ impl Taskless {
                 let range = ByteRange::new(offset, slices[0].len());
                 match volume.enter_write(range, &slices[0], durability) {
                     None => Some((IoRequest::Write { offset, slices, durability }, receiver)),
-                    Some((Begun::Direct(direct), entered)) => {
-                        Taskless::begin_write(
-                            volume, direct, slices, durability, entered, receiver,
-                        );
+                    Some((Begun::Direct(mut direct), entered)) => {
+                        direct.note_written(&slices[0], durability);
+                        let request = IoRequest::Write { offset, slices, durability };
+                        Taskless::begin_direct(volume, direct, request, entered, receiver);
                         None
                     }
                     Some((Begun::Stripe(write), entered)) => {
@@ -103,59 +102,31 @@ impl Taskless {
         }
     }
 
-    fn begin_read(
+    /// Begins a direct request.
+    fn begin_direct(
         volume: &Rc<Volume>,
         mut direct: Box<Direct>,
-        mut buffers: Bufs,
+        mut request: IoRequest,
         entered: Entered,
         receiver: Receiver,
     ) {
-        let only = direct.only_run(volume);
-        let mut requests = match only {
-            None => direct.reads(volume, buffers.remove(0)),
-            Some(_) => DriveRequests::new(),
-        };
-        let is_short = direct.is_short();
-        let request = UnderWay::direct(volume, direct, entered, receiver);
-        match only {
-            Some((member, offset)) => {
-                let token = volume.taskless.enter(request) * MOST as u32;
-                let request = IoRequest::Read { offset, buffers };
-                member.start_for(request, is_short, volume.taskless.clone(), token);
+        if let Some((member, at)) = direct.only_run(volume) {
+            // The request itself, at its place on the drive.
+            if let IoRequest::Read { offset, .. } | IoRequest::Write { offset, .. } = &mut request {
+                *offset = at;
             }
-            None => {
-                let place = volume.taskless.enter(request);
-                volume.taskless.start(place, &mut requests);
-            }
+            let is_short = direct.is_short();
+            let under_way = UnderWay::direct(volume, direct, entered, receiver);
+            let token = volume.taskless.enter(under_way) * MOST as u32;
+            member.start_for(request, is_short, volume.taskless.clone(), token);
+            return;
         }
-    }
-
-    fn begin_write(
-        volume: &Rc<Volume>,
-        mut direct: Box<Direct>,
-        slices: Slices,
-        durability: Durability,
-        entered: Entered,
-        receiver: Receiver,
-    ) {
-        direct.note_written(&slices[0], durability);
-        let only = direct.only_run(volume);
-        let mut requests = match only {
-            None => direct.writes(volume),
-            Some(_) => DriveRequests::new(),
+        let mut requests = match request {
+            IoRequest::Read { mut buffers, .. } => direct.reads(volume, buffers.remove(0)),
+            _ => direct.writes(volume),
         };
-        let request = UnderWay::direct(volume, direct, entered, receiver);
-        match only {
-            Some((member, offset)) => {
-                let token = volume.taskless.enter(request) * MOST as u32;
-                let request = IoRequest::Write { offset, slices, durability };
-                member.start_for(request, false, volume.taskless.clone(), token);
-            }
-            None => {
-                let place = volume.taskless.enter(request);
-                volume.taskless.start(place, &mut requests);
-            }
-        }
+        let place = volume.taskless.enter(UnderWay::direct(volume, direct, entered, receiver));
+        volume.taskless.start(place, &mut requests);
     }
 
     /// Begins a write to a stripe. `entered`: unless the caller has entered the volume.
@@ -311,7 +282,7 @@ impl Taskless {
             if let Some(place) = held.places.pop_front() {
                 taskless.go_on(&volume, place);
             }
-            // Redundancy of whole stripes takes time.
+            // The redundancy of many requests takes time that other tasks need.
             if !env.executor().take_allowance() {
                 env.yield_now().await;
             }

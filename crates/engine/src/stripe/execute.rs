@@ -423,7 +423,7 @@ impl HostKind {
 }
 
 impl Memory {
-    /// Drops what it holds.
+    /// Empties it, for the next plan.
     pub(crate) fn clear(&mut self) {
         let Memory { payload, parts, brought, scratch, hollow } = self;
         (*payload, *hollow) = (None, false);

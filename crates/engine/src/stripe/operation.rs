@@ -24,10 +24,10 @@
 
 use crate::members::{Places, is_gone};
 use crate::stripe::Stripes;
+use crate::stripe::Trouble;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::execute::{Host, Memory, scratch_need};
 use crate::stripe::write_faults::WriteFaults;
-use crate::stripe::{Told, Trouble};
 use plan::{Plan, Request};
 use platform::sync::Taken;
 use platform::{Bufs, Durability, IoError, IoOutcome, IoRequest, Member, Slice, Slices};
@@ -135,12 +135,7 @@ impl StripeOp {
         self.plan.stripe()
     }
 
-    /// Whether the plan is still for the state of its stripe.
-    fn is_current(&self, stripes: &Stripes) -> bool {
-        self.made_under == stripes.state().revision()
-    }
-
-    /// Adds the reads of its plan; a full stripe has none. `None`: a drive is gone.
+    /// Adds the reads of its plan. `None`: a drive is gone.
     pub(crate) fn reads(
         &mut self,
         stripes: &Rc<Stripes>,
@@ -219,7 +214,7 @@ impl StripeOp {
         self.started.iter().all(|started| started.result.is_ok())
     }
 
-    /// Computes the redundancy from what was read. Returns the time that this takes in a model.
+    /// Computes the redundancy. Returns its duration by the model of the processor, in virtual time.
     pub(crate) fn compute(&mut self, stripes: &Rc<Stripes>) -> Duration {
         assert!(self.step == Step::Reading && self.is_good(), "all bytes have been read");
         let (mismatch, time) = stripes.compute_at_once(&self.plan, &mut self.memory);
@@ -247,7 +242,7 @@ impl StripeOp {
             let request = IoRequest::Write { offset, slices, durability };
             requests.push(DriveRequest { member, request, is_short: false });
         }
-        if !self.is_current(stripes) {
+        if self.made_under != stripes.state().revision() {
             return None;
         }
         self.step = Step::Writing;
@@ -290,7 +285,7 @@ impl StripeOp {
                 Box::pin(stripes.look_at_excluded(plan, &refused)).await;
                 Ok(skipped.union(&stripes.left_out(plan)))
             }
-            Err((error, unkept)) => Err((error, of_refused(unkept))),
+            Err((error, unkept)) => Err((error, Trouble { unkept, ..Trouble::default() })),
         }
     }
 
@@ -299,8 +294,4 @@ impl StripeOp {
         stripes.put_plan(self.plan);
         stripes.put_memory(self.memory);
     }
-}
-
-fn of_refused(unkept: Vec<Told>) -> Trouble {
-    Trouble { unkept, ..Trouble::default() }
 }
