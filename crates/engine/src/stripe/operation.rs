@@ -214,7 +214,7 @@ impl StripeOp {
         self.started.iter().all(|started| started.result.is_ok())
     }
 
-    /// Computes the redundancy. Returns its duration by the model of the processor, in virtual time.
+    /// Computes the redundancy. Returns how long the model of a processor takes for it.
     pub(crate) fn compute(&mut self, stripes: &Rc<Stripes>) -> Duration {
         assert!(self.step == Step::Reading && self.is_good(), "all bytes have been read");
         let (mismatch, time) = stripes.compute_at_once(&self.plan, &mut self.memory);
