@@ -213,8 +213,8 @@ pub enum ShardMessage {
         /// The requester.
         from: ShardIndex,
     },
-    /// The reply, if there is host I/O.
-    HostsAround,
+    /// The reply, if there is host I/O: requests since the last reply.
+    HostsAround(Vec<HostRequests>),
     /// The controller has finished a report.
     ReportDone {
         /// The report's number.
@@ -222,6 +222,30 @@ pub enum ShardMessage {
         /// Whether the change that it requested is durable.
         result: Result<(), IoError>,
     },
+}
+
+/// Host requests of a volume that began while tasks worked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostRequests {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Their number.
+    pub all: u64,
+    /// Those that were much slower than requests without tasks.
+    pub slow: u64,
+}
+
+impl HostRequests {
+    /// Those that are not among earlier requests of all volumes.
+    pub(crate) fn since(&self, earlier: &[HostRequests]) -> HostRequests {
+        let before = earlier.iter().find(|before| before.volume == self.volume);
+        let (all, slow) = before.map_or((0, 0), |before| (before.all, before.slow));
+        HostRequests {
+            all: self.all.saturating_sub(all),
+            slow: self.slow.saturating_sub(slow),
+            ..*self
+        }
+    }
 }
 
 /// A report of a shard to the controller.

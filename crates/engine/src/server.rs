@@ -194,7 +194,7 @@ impl Shard {
                 answer_control(&done, result);
             }
             AskHosts { from } => self.look_for_hosts(from),
-            HostsAround => self.hosts_seen(),
+            HostsAround(requests) => self.hosts_seen(&requests),
             SetPace(task, pace) => inner.tasks.set_pace(&inner.resources, task, pace),
             StopTask(task, done) => inner.tasks.stop(&inner.resources, task, done),
             ReportDone { report, result } => inner.resources.report_done(report, result),

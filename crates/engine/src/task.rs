@@ -57,7 +57,8 @@ pub enum TaskKind {
 /// The speed of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPace {
-    /// While hosts have I/O under way, the task takes at most this share of the time, in percent.
+    /// While hosts have I/O in progress, the task takes at most this share of the drives' time, in
+    /// percent.
     pub share_percent: u8,
     /// Whether it is paused.
     pub paused: bool,

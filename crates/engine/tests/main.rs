@@ -21,6 +21,7 @@ mod lost_blocks;
 mod medium;
 mod members;
 mod operations;
+mod pace;
 mod reads;
 mod regressions;
 mod reshape;

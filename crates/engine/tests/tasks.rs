@@ -333,47 +333,6 @@ fn a_rebuild_under_writes_makes_the_drive_current() {
     }
 }
 
-/// The duration of a rebuild, and the share of time without rebuild I/O.
-#[test]
-fn a_rebuild_takes_its_share_of_the_time_beside_hosts_and_all_of_it_without() {
-    let setup = || Setup { level: Level::Raid5, drives: 4, shards: 1, member: ByteCount::MIB * 32 };
-    let took = |hosts: bool, share_percent: u8| {
-        let setup = setup();
-        let mut sim = setup.sim(9);
-        let envs = envs(&sim, &setup);
-        sim.run(async move {
-            let slot = DriveIndex(2);
-            let rig = setup.serve(envs, Some(slot)).await;
-            let volume = rig.volumes[0].clone();
-            let stop = Rc::new(Cell::new(false));
-            if hosts {
-                let (stop, env) = (stop.clone(), rig.env.clone());
-                rig.env.spawn("host", async move {
-                    while !stop.get() {
-                        read(&volume, 0, 4096).await.expect("readable");
-                        env.sleep(Duration::from_millis(5)).await;
-                    }
-                });
-            }
-            rig.env.sleep(Duration::from_secs(1)).await;
-            let began = rig.env.now();
-            rig.start(TaskKind::Rebuild { slot }, TaskPace { share_percent, ..FULL_SPEED }).await;
-            rig.outcomes().await;
-            stop.set(true);
-            rig.env.now().since(began)
-        })
-        .expect("no stall")
-    };
-    let alone = took(false, 30);
-    let (half, tenth) = (took(true, 50), took(true, 10));
-    assert!(half > alone * 2, "one stripe at a time, half of the time: {half:?}, alone {alone:?}");
-    let ratio = tenth.as_secs_f64() / half.as_secs_f64();
-    assert!(
-        (4.5..5.5).contains(&ratio),
-        "at a tenth it takes five times as long as at a half: {tenth:?}, {half:?}"
-    );
-}
-
 #[test]
 fn a_task_pauses_goes_on_and_stops() {
     let setup = Setup { level: Level::Raid5, drives: 4, shards: 2, member: ByteCount::MIB * 256 };

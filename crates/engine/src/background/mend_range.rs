@@ -35,17 +35,14 @@ async fn mend_cell(task: &Rc<Running>, slot: DriveIndex, part: ByteRange) -> Res
         return Ok(());
     }
     task.count(|progress| progress.total_stripes += 1);
-    if !task.pace.turn(&volume.shard).await {
-        return Ok(());
-    }
+    let Some(began) = task.pace.turn(volume).await else { return Ok(()) };
     let _user = volume.enter()?;
-    let began = volume.shard.env().now();
     let _closed = volume.close_beside().await;
     let key = volume.lock_key(located.stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     let places = Places::from_iter([(slot, part)]);
     volume.mend(located.stripe, &places, Mend::Look).await?;
-    task.pace.took(&volume.shard, began, part.len.0);
+    task.pace.took(volume, began, part.len.0);
     task.count(|progress| {
         progress.done_stripes += 1;
         progress.drive_bytes += part.len.0;

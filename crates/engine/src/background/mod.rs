@@ -2,8 +2,8 @@
 //!
 //! The controller starts a task on every shard, and each shard processes the regions it owns
 //! ([`Running`]): in ascending order, so that drives are accessed sequentially; several stripes of
-//! a region at a time ([`walk`]), and consecutive stripes together while the drives are otherwise
-//! idle. A task locks and plans a stripe like any request. [`pace`] sets its speed beside host I/O.
+//! a region at a time ([`walk`]), and consecutive stripes together. A task locks and plans a stripe
+//! like any request. [`pace`] sets its speed beside host I/O.
 //!
 //! | task | where | in which regions | result of a finished region |
 //! | --- | --- | --- | --- |

@@ -43,10 +43,10 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
     let all = RegionSet::first(volume.regions.count);
     let regions = task.take_on(if to_spare { all.minus(&moved) } else { moved });
     for region in regions.iter() {
-        if !task.pace.turn(&volume.shard).await || task.must_end() {
-            return TaskOutcome::Stopped;
-        }
-        let began = volume.shard.env().now();
+        let began = match task.pace.turn(volume).await {
+            Some(began) if !task.must_end() => began,
+            _ => return TaskOutcome::Stopped,
+        };
         volume.close_gate(region);
         let result = move_region(task, slot, region, to_spare).await;
         volume.open_gate(region);
@@ -55,11 +55,7 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
             Err(error) => return TaskOutcome::Failed(error),
         }
         let stripes = volume.stripes_of(region);
-        task.pace.took(
-            &volume.shard,
-            began,
-            (stripes.end - stripes.start) * walk::stripe_bytes(volume),
-        );
+        task.pace.took(volume, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
     }
     TaskOutcome::Done
 }

@@ -1,6 +1,7 @@
 //! A walk over the stripes of a region, in ascending order, several in progress at a time. Where
 //! the task supports it, consecutive stripes are processed together ([`Held`]): contiguous data on
-//! a drive needs one operation, and the cost of lock, plan and acknowledgement is shared.
+//! a drive needs one operation, and the cost of lock, plan and acknowledgement is shared. Beside
+//! hosts a batch on disks is larger, since each batch costs a seek, and few are in progress.
 
 use crate::attachment::Closed;
 use crate::background::Running;
@@ -20,13 +21,23 @@ use volume_state::RegionIndex;
 const IN_FLIGHT_PER_DRIVE: u64 = 1 << 20;
 
 /// Bytes of each drive processed together while the drives are otherwise idle.
-const TOGETHER_PER_DRIVE: u64 = IN_FLIGHT_PER_DRIVE / 4;
+const TOGETHER_IDLE: u64 = IN_FLIGHT_PER_DRIVE / 4;
+
+/// The same beside hosts. A batch disturbs them least for its bytes if a drive transfers them for
+/// about as long as it needs to find them.
+const TOGETHER_FLASH: u64 = 256 << 10;
+const TOGETHER_ROTATING: u64 = 1 << 20;
 
 /// The most stripes processed together.
 const MOST_TOGETHER: u64 = 16;
 
-/// The share of a shard's memory for plans that stripes processed together may use.
-const SHARE_OF_SCRATCH: u64 = 8;
+/// The most batches in progress beside hosts: several if hosts do not notice them, or if busy
+/// drives do not finish one in time.
+const MOST_BESIDE_FLASH: usize = 4;
+const MOST_BESIDE_ROTATING: usize = 2;
+
+/// The share of a shard's memory for plans that all batches in progress may use.
+const SHARE_OF_SCRATCH: u64 = 2;
 
 /// Drive bytes that processing a whole stripe moves: every strip is read or written.
 pub(crate) fn stripe_bytes(volume: &Recovery) -> u64 {
@@ -65,11 +76,35 @@ pub(crate) async fn hold_next(volume: &Recovery, left: &mut Range<u64>, mode: Mo
     Held { stripes: start..left.start, _guards: guards, _closed: closed }
 }
 
-/// How many stripes a task processes together while the drives are otherwise idle.
-fn most_together(volume: &Recovery, strip: u64) -> u64 {
-    let by_memory =
-        volume.shard.scratch_total().0 / SHARE_OF_SCRATCH / volume.worst_scratch().0.max(1);
-    (TOGETHER_PER_DRIVE / strip).min(by_memory).clamp(1, MOST_TOGETHER)
+/// How many stripes a task processes together.
+#[derive(Clone, Copy)]
+struct Together {
+    /// While the drives are otherwise idle.
+    idle: u64,
+    beside_hosts: u64,
+}
+
+impl Together {
+    const ONE: Together = Together { idle: 1, beside_hosts: 1 };
+
+    fn most(volume: &Recovery) -> Together {
+        let stripes = |bytes: u64, batches: u64| {
+            let scratch = volume.shard.scratch_total().0 / SHARE_OF_SCRATCH / batches;
+            let by_memory = scratch / volume.worst_scratch().0.max(1);
+            (bytes / bytes_on_drive(volume)).min(by_memory).clamp(1, MOST_TOGETHER)
+        };
+        let rotates = volume.members.rotate();
+        let beside_hosts = if rotates { TOGETHER_ROTATING } else { TOGETHER_FLASH };
+        Together {
+            idle: stripes(TOGETHER_IDLE, IN_FLIGHT_PER_DRIVE / TOGETHER_IDLE),
+            beside_hosts: stripes(beside_hosts, most_beside_hosts(volume) as u64),
+        }
+    }
+}
+
+/// The most batches in progress beside hosts.
+fn most_beside_hosts(volume: &Recovery) -> usize {
+    if volume.members.rotate() { MOST_BESIDE_ROTATING } else { MOST_BESIDE_FLASH }
 }
 
 /// The result of processing one stripe, or several together.
@@ -100,8 +135,8 @@ struct Region {
     /// The number of workers, and their limit.
     workers: Cell<usize>,
     most_workers: usize,
-    /// How many stripes a worker takes at a time while the drives are otherwise idle.
-    together: u64,
+    most_beside_hosts: usize,
+    together: Together,
     /// Whether it follows the task's pace.
     paced: bool,
     stopped: Cell<bool>,
@@ -116,7 +151,7 @@ where
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let one = move |task, stripes: Range<u64>| step(task, StripeIndex(stripes.start));
-    walk_at(task, region, true, 1, one).await
+    walk_at(task, region, true, Together::ONE, one).await
 }
 
 /// The same with a `step` that takes several consecutive stripes and their locks ([`hold_next`]).
@@ -125,9 +160,7 @@ where
     S: Fn(Rc<Running>, Range<u64>) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
-    let volume = &task.volume;
-    let together = most_together(volume, bytes_on_drive(volume));
-    walk_at(task, region, true, together, step).await
+    walk_at(task, region, true, Together::most(&task.volume), step).await
 }
 
 /// Stripe by stripe at full speed, to the end of the region: requests wait for it.
@@ -137,7 +170,7 @@ where
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let one = move |task, stripes: Range<u64>| step(task, StripeIndex(stripes.start));
-    walk_at(task, region, false, 1, one).await
+    walk_at(task, region, false, Together::ONE, one).await
 }
 
 /// The bytes of a stripe on a drive.
@@ -149,7 +182,7 @@ async fn walk_at<F, S>(
     task: &Rc<Running>,
     region: RegionIndex,
     paced: bool,
-    together: u64,
+    together: Together,
     step: S,
 ) -> Walked
 where
@@ -158,12 +191,13 @@ where
 {
     let volume = &task.volume;
     let Range { start, end } = volume.stripes_of(region);
-    let at_a_time = bytes_on_drive(volume) * together;
+    let at_a_time = bytes_on_drive(volume) * together.idle;
     let region = Rc::new(Region {
         next: Cell::new(start),
         end,
         workers: Cell::new(1),
         most_workers: (IN_FLIGHT_PER_DRIVE / at_a_time).clamp(4, 64) as usize,
+        most_beside_hosts: most_beside_hosts(volume),
         together,
         paced,
         stopped: Cell::new(false),
@@ -185,44 +219,55 @@ impl Region {
         self.next.get() >= self.end || self.failed.get().is_some() || self.stopped.get()
     }
 
-    /// The next stripes to process: one, while other requests use the drives.
-    fn take(&self, alone: bool) -> Range<u64> {
+    /// The next stripes to process.
+    fn take(&self, beside_hosts: bool) -> Range<u64> {
+        let Together { idle, beside_hosts: beside } = self.together;
         let start = self.next.get();
-        let end = if alone { start + 1 } else { (start + self.together).min(self.end) };
+        let end = (start + if beside_hosts { beside } else { idle }).min(self.end);
         self.next.set(end);
         start..end
     }
+
+    /// The most workers now.
+    fn most_workers(&self, beside_hosts: bool) -> usize {
+        if beside_hosts { self.most_beside_hosts } else { self.most_workers }
+    }
 }
 
-/// Processes stripes until none is left. The `first` worker starts extra workers while the drives
-/// are otherwise idle; they leave when other requests arrive.
+/// Processes stripes until none is left. The `first` worker starts the others; extra ones leave
+/// when hosts become active.
 async fn work<F, S>(task: Rc<Running>, region: Rc<Region>, first: bool, step: S)
 where
     S: Fn(Rc<Running>, Range<u64>) -> F + Clone + 'static,
     F: Future<Output = Result<Step, IoError>> + 'static,
 {
     let shard = task.volume.shard.clone();
+    let is_beside_hosts = || region.paced && shard.hosts().are_around(shard.env().now());
     while !region.is_over() {
-        let is_alone = || region.paced && shard.hosts().are_around(shard.env().now());
-        if !first && is_alone() {
+        if !first && region.workers.get() > region.most_workers(is_beside_hosts()) {
             break;
         }
-        if region.paced && (!task.pace.turn(&shard).await || task.must_end()) {
-            region.stopped.set(true);
-            break;
+        let mut began = shard.env().now();
+        if region.paced {
+            match task.pace.turn(&task.volume).await {
+                Some(start) if !task.must_end() => began = start,
+                _ => {
+                    region.stopped.set(true);
+                    break;
+                }
+            }
         }
         if region.is_over() {
             break;
         }
-        let alone = is_alone();
-        let stripes = region.take(alone);
-        if first && !alone && region.workers.get() < region.most_workers {
+        let beside_hosts = is_beside_hosts();
+        let stripes = region.take(beside_hosts);
+        if first && region.workers.get() < region.most_workers(beside_hosts) {
             region.workers.set(region.workers.get() + 1);
             let hand: Pin<Box<dyn Future<Output = ()>>> =
                 Box::pin(work(task.clone(), region.clone(), false, step.clone()));
             shard.env().spawn("task worker", hand);
         }
-        let began = shard.env().now();
         let count = stripes.end - stripes.start;
         match step(task.clone(), stripes).await {
             Ok(done) => note(&task, &region, began, count, &done),
@@ -239,8 +284,8 @@ fn note(task: &Running, region: &Region, began: Instant, stripes: u64, done: &St
         Step::Done { drive_bytes } => *drive_bytes,
         Step::Skipped => 0,
     };
-    if region.paced && bytes > 0 {
-        task.pace.took(&task.volume.shard, began, bytes);
+    if region.paced {
+        task.pace.took(&task.volume, began, bytes);
     }
     task.count(|progress| {
         progress.done_stripes += stripes;

@@ -14,7 +14,7 @@ use crate::host::{Exchange, Moving, moving, status, stripe_request};
 use crate::members::{Drives, User};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
-use crate::shard::Resources;
+use crate::shard::{HostMeter, Resources};
 use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
 use ::block_cache::RequestTag;
@@ -40,6 +40,8 @@ pub struct Volume {
     requests: Cell<u64>,
     /// Counters of these, by operation.
     traffic: TrafficRow,
+    /// Their durations while tasks run.
+    meter: Rc<HostMeter>,
     pub(super) ahead: ReadingAhead,
     pub(super) taskless: Rc<Taskless>,
     /// The other side, once it is reshaping.
@@ -76,6 +78,7 @@ impl Volume {
             told: attachment.told.clone(),
             requests: Cell::new(0),
             traffic: attachment.meter.traffic.join(),
+            meter: shard.hosts().join(attachment.spec.id),
             ahead,
             taskless: Rc::default(),
             moving: RefCell::default(),
@@ -150,6 +153,10 @@ impl Volume {
         if let Some(timed) = timed {
             let now = self.shard.env().executor().tick();
             timed.end(&self.traffic, now, result.is_ok().then_some(len.0));
+            if timed.operation != Operation::Trim {
+                let rotate = self.members.rotate();
+                self.shard.hosts().note_end(&self.meter, rotate, timed.since, now);
+            }
         }
     }
 

@@ -1,9 +1,14 @@
 //! Detection of host I/O, to which tasks yield on all shards.
 
-use crate::messages::{ShardIndex, ShardMessage};
+use crate::messages::{HostRequests, ShardIndex, ShardMessage};
 use crate::shard::Resources;
+use crate::shard::cycle::Cycle;
+use crate::shard::levels::Levels;
+use crate::shard::meter::HostMeter;
+use crate::volume::VolumeId;
 use platform::Instant;
 use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 /// Hosts count as active for this long after their last request.
@@ -12,18 +17,34 @@ const LINGER: Duration = Duration::from_millis(250);
 /// The interval at which shards are asked for host activity.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
+/// A shard measures durations, and remembers what it reported, for this long after it was asked.
+const ASKED_FOR: Duration = Duration::from_secs(1);
+
 /// Host activity, as known to one shard.
 #[derive(Default)]
 pub(crate) struct HostActivity {
     /// The last known host activity, here or on any other shard.
     seen: Cell<Option<Instant>>,
-    /// The number of host requests at the last query of each shard, including this one.
-    counted: RefCell<Vec<u64>>,
+    /// How much tasks may use beside the hosts of all shards.
+    levels: RefCell<Levels>,
+    /// What each shard knows of this one.
+    askers: RefCell<Vec<Asker>>,
     /// The number of host requests so far.
     requests: Cell<u64>,
+    /// What the volumes' hosts notice of tasks, here.
+    meters: RefCell<Vec<Weak<HostMeter>>>,
+    measured_until: Cell<Instant>,
     watching: Cell<bool>,
     /// The number of tasks that watch for hosts.
     watchers: Cell<usize>,
+}
+
+/// A shard with tasks, as far as it was answered.
+#[derive(Default)]
+struct Asker {
+    asked: Instant,
+    requests: u64,
+    told: Vec<HostRequests>,
 }
 
 /// A task's watch for host activity; shards are asked while it exists.
@@ -53,15 +74,50 @@ impl HostActivity {
         self.seen.get().is_some_and(|seen| now.since(seen) < LINGER)
     }
 
-    /// Whether there were requests since the last reply to `asker`.
-    fn news_for(&self, asker: ShardIndex) -> bool {
-        let count = self.requests.get();
-        let mut counted = self.counted.borrow_mut();
-        let index = usize::from(asker.0);
-        if counted.len() <= index {
-            counted.resize(index + 1, 0); // The first query covers all earlier requests.
+    /// How much of their upper limit tasks may use beside hosts, in thousandths.
+    pub(crate) fn level(&self) -> u32 {
+        self.levels.borrow().level()
+    }
+
+    /// A volume for whose hosts tasks are to leave time.
+    pub(crate) fn join(&self, volume: VolumeId) -> Rc<HostMeter> {
+        let meter = Rc::new(HostMeter::new(volume));
+        let mut meters = self.meters.borrow_mut();
+        meters.retain(|meter| meter.strong_count() > 0);
+        meters.push(Rc::downgrade(&meter));
+        meter
+    }
+
+    /// A host request has ended. `rotate`: its volume's drives do.
+    #[inline]
+    pub(crate) fn note_end(&self, meter: &HostMeter, rotate: bool, began: Instant, now: Instant) {
+        if now < self.measured_until.get() {
+            meter.note(Cycle::of(rotate), began, now);
         }
-        std::mem::replace(&mut counted[index], count) != count
+    }
+
+    /// What happened since the last reply to `asker`. `None`: no requests.
+    fn news_for(&self, asker: ShardIndex, now: Instant) -> Option<Vec<HostRequests>> {
+        self.measured_until.set(now + ASKED_FOR);
+        let mut askers = self.askers.borrow_mut();
+        let index = usize::from(asker.0);
+        if askers.len() <= index {
+            // The first query covers all earlier requests.
+            askers.resize_with(index + 1, Asker::default);
+        }
+        let asker = &mut askers[index];
+        let is_new = now.since(std::mem::replace(&mut asker.asked, now)) > ASKED_FOR;
+        let has_news =
+            std::mem::replace(&mut asker.requests, self.requests.get()) != self.requests.get();
+        if !has_news && !is_new {
+            return None;
+        }
+        let meters = self.meters.borrow();
+        let counted = meters.iter().filter_map(Weak::upgrade).map(|meter| meter.requests());
+        let before = std::mem::replace(&mut asker.told, counted.collect());
+        // Requests before this shard asked do not concern its tasks.
+        let before = if is_new { &asker.told } else { &before };
+        has_news.then(|| asker.told.iter().map(|requests| requests.since(before)).collect())
     }
 }
 
@@ -90,17 +146,17 @@ impl Resources {
 
     /// Another shard asks for host activity here: replies if there is any.
     pub(crate) fn look_for_hosts(&self, asker: ShardIndex) {
-        if !self.hosts().news_for(asker) {
-            return;
-        }
+        let Some(requests) = self.hosts().news_for(asker, self.env().now()) else { return };
         if asker == self.index() {
-            self.hosts_seen();
+            self.hosts_seen(&requests);
         } else {
-            self.tell_peer(asker, ShardMessage::HostsAround);
+            self.tell_peer(asker, ShardMessage::HostsAround(requests));
         }
     }
 
-    pub(crate) fn hosts_seen(&self) {
-        self.hosts().seen.set(Some(self.env().now()));
+    pub(crate) fn hosts_seen(&self, requests: &[HostRequests]) {
+        let now = self.env().now();
+        self.hosts().seen.set(Some(now));
+        self.hosts().levels.borrow_mut().hear(requests, now);
     }
 }

@@ -9,7 +9,7 @@ use units::ByteCount;
 /// The rate of a task.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Pace {
-    /// The share of time that the task takes while hosts do I/O, such as 30% [default: that of the
+    /// The most time that the task takes while hosts do I/O, such as 30% [default: that of the
     /// array].
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub rate: Option<u8>,
@@ -356,7 +356,7 @@ pub struct VolumeSet {
     #[arg(long, group = "what", value_name = "SWITCH")]
     pub attach: Option<AttachSwitch>,
 
-    /// The share of time of tasks, while hosts do I/O, such as 30%: rebuilds, resyncs, checks
+    /// The most time of tasks, while hosts do I/O, such as 30%: rebuilds, resyncs, checks
     /// and copies.
     #[arg(
         long,
