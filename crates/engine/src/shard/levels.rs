@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(hear(&mut levels, 1, (1000, 12), 6), before, "nearly too many");
         assert_eq!(hear(&mut levels, 1, (1000, 7), 7), before * 5 / 4);
         let before = levels.level();
-        assert_eq!(hear(&mut levels, 1, (SOME, 3), 12), before / 2, "few, in a long time");
+        assert_eq!(hear(&mut levels, 1, (SOME / 2, 0), 10), before, "too few");
+        assert_eq!(hear(&mut levels, 1, (SOME / 2, 3), 12), before / 2, "few, in a long time");
         for second in 13..45 {
             hear(&mut levels, 1, (1000, 5), second);
         }
