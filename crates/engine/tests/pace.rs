@@ -316,8 +316,7 @@ fn a_rebuild_does_not_fall_below_its_floor() {
     assert!(limited < idle * 0.02, "the operator's limit has precedence: {limited} MiB/s");
 }
 
-/// The share of the drives' time that a rebuild takes beside hosts, of so little that the floor does
-/// not matter.
+/// The share of the drives' time that a rebuild takes beside hosts, if it is less than the floor.
 #[test]
 fn a_rebuild_takes_no_more_than_its_share() {
     let share = |shards: u16, share_percent: u8| {

@@ -1,9 +1,9 @@
 //! How much of their upper limit tasks may use beside hosts: feedback from hosts' latency.
 //!
 //! For each volume, requests are counted that began while tasks worked, and those of them that were
-//! [slow](crate::shard::meter). If too many were, the level is lowered, otherwise it is raised. Both
-//! are factors: a level is reached in a few cycles, from any other. The volume that suffers most
-//! decides: tasks and volumes share drives.
+//! [slow](crate::shard::meter). If too many were, the level is lowered, otherwise it is raised. All
+//! steps are factors: any level is reached in a few cycles. The volume that suffers most decides,
+//! because tasks and volumes share drives.
 
 use crate::messages::HostRequests;
 use crate::shard::cycle;
