@@ -362,6 +362,37 @@ fn a_task_pauses_goes_on_and_stops() {
     .expect("no stall");
 }
 
+/// All workers of a task began a batch before the first one was complete and counted: a whole small
+/// volume was rebuilt at one byte per second. And the debt by that limit stayed after its end.
+#[test]
+fn a_limit_holds_from_the_first_batch_and_not_after_its_end() {
+    let setup = Setup { level: Level::Raid1, drives: 2, shards: 1, member: ByteCount::MIB * 256 };
+    let mut sim = setup.sim(13);
+    let envs = envs(&sim, &setup);
+    sim.run(async move {
+        let slot = DriveIndex(1);
+        let rig = setup.serve(envs, Some(slot)).await;
+        let slow = TaskPace { max_bytes_per_s: Some(1), ..FULL_SPEED };
+        rig.start(TaskKind::Rebuild { slot }, slow).await;
+        rig.env.sleep(Duration::from_secs(20)).await;
+        let first = rig.progress().drive_bytes;
+        assert!(first <= 1 << 20, "{first} bytes in 20 s");
+        let limit = TaskPace { max_bytes_per_s: Some(4 << 20), ..FULL_SPEED };
+        for shard in &rig.shards {
+            assert!(shard.send(ShardMessage::SetPace(TASK, limit)).is_ok());
+        }
+        rig.env.sleep(Duration::from_secs(10)).await;
+        let then = rig.progress().drive_bytes - first;
+        assert!((36 << 20..=41 << 20).contains(&then), "{then} bytes in 10 s");
+        for shard in &rig.shards {
+            assert!(shard.send(ShardMessage::SetPace(TASK, FULL_SPEED)).is_ok());
+        }
+        rig.env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(rig.outcomes().await, [TaskOutcome::Done]);
+    })
+    .expect("no stall");
+}
+
 /// While a rebuild is paused, its drive is replaced, and a second rebuild fills the new drive. When
 /// the first one was resumed, it reported regions of the new drive as current.
 #[test]

@@ -35,14 +35,14 @@ async fn mend_cell(task: &Rc<Running>, slot: DriveIndex, part: ByteRange) -> Res
         return Ok(());
     }
     task.count(|progress| progress.total_stripes += 1);
-    let Some(began) = task.pace.turn(volume).await else { return Ok(()) };
+    let Some(batch) = task.pace.turn(volume).await else { return Ok(()) };
     let _user = volume.enter()?;
     let _closed = volume.close_beside().await;
     let key = volume.lock_key(located.stripe);
     let _guard = volume.shard.locks().lock_columns(key, Mode::Exclusive, ALL_COLUMNS).await;
     let places = Places::from_iter([(slot, part)]);
     volume.mend(located.stripe, &places, Mend::Look).await?;
-    task.pace.took(volume, began, part.len.0);
+    batch.took(volume, part.len.0);
     task.count(|progress| {
         progress.done_stripes += 1;
         progress.drive_bytes += part.len.0;

@@ -45,8 +45,11 @@ pub(crate) struct Pace {
     pace: Cell<TaskPace>,
     stopped: Cell<bool>,
     changed: Signal,
-    /// With a limit of bytes per second: the earliest start of the next batch.
+    /// By the limit of bytes per second: the earliest start of the next batch. A batch counts from
+    /// its start, as long as the latest complete one, and exactly once it is complete.
     not_before: Cell<Instant>,
+    /// The number of batches in progress.
+    under_way: Cell<usize>,
     /// The start of the latest batch.
     began: Cell<Instant>,
     /// Its start without delays, from which its rest counts: a task makes up for some delays.
@@ -56,6 +59,14 @@ pub(crate) struct Pace {
     /// The bytes that the latest complete batch moved.
     bytes: Cell<u64>,
     speed: Cell<Speed>,
+}
+
+/// A batch in progress. Dropped without [`Batch::took`], it has moved nothing.
+pub(crate) struct Batch<'a> {
+    pace: &'a Pace,
+    began: Instant,
+    /// The time that it counts for by the limit.
+    counted: Duration,
 }
 
 /// What the drives can do, in bytes per second.
@@ -76,6 +87,7 @@ impl Pace {
             stopped: Cell::new(false),
             changed: Signal::default(),
             not_before: Cell::default(),
+            under_way: Cell::new(0),
             began: Cell::default(),
             due: Cell::default(),
             rests_until: Cell::default(),
@@ -85,7 +97,11 @@ impl Pace {
     }
 
     pub(crate) fn set(&self, env: &Env, pace: TaskPace) {
-        self.pace.set(pace);
+        let before = self.pace.replace(pace);
+        if before.max_bytes_per_s != pace.max_bytes_per_s {
+            // What it did by another limit does not count.
+            self.not_before.set(env.now());
+        }
         self.changed.notify(env);
     }
 
@@ -99,8 +115,8 @@ impl Pace {
     }
 
     /// Waits until the next batch may begin: until the last one is complete, unless hosts do not
-    /// notice it, or the floor requires another one. Returns its start; `None`: the task is to end.
-    pub(crate) async fn turn(&self, volume: &Recovery) -> Option<Instant> {
+    /// notice it, or the floor requires another one. `None`: the task is to end.
+    pub(crate) async fn turn(&self, volume: &Recovery) -> Option<Batch<'_>> {
         let (shard, env) = (&volume.shard, volume.shard.env());
         loop {
             if self.stopped.get() {
@@ -113,36 +129,49 @@ impl Pace {
                 continue;
             }
             let now = env.now();
-            let mut until = self.not_before.get();
+            let mut until = self.earliest_by_limit(now);
             if shard.hosts().are_around(now) {
                 until = until.max(self.rests_until.get()).max(cycle(volume).next_work(now));
             }
             if now >= until {
-                self.begin(volume, now);
-                return Some(now);
+                return Some(self.begin(volume, now));
             }
             env.sleep_until(until.min(now + DOZE)).await;
         }
     }
 
-    fn begin(&self, volume: &Recovery, now: Instant) {
+    /// The earliest start of the next batch by the limit. The first batch is alone: its length is
+    /// not known before its end.
+    fn earliest_by_limit(&self, now: Instant) -> Instant {
+        let is_first = || self.under_way.get() > 0 && self.bytes.get() == 0;
+        match self.pace.get().max_bytes_per_s {
+            Some(_) if is_first() => now + DOZE,
+            _ => self.not_before.get(),
+        }
+    }
+
+    fn begin(&self, volume: &Recovery, now: Instant) -> Batch<'_> {
+        let counted = self.time_by_limit(self.bytes.get());
+        self.not_before.set(self.not_before.get().max(now) + counted);
         let earliest = Instant { ns: now.ns.saturating_sub(CATCH_UP.as_nanos() as u64) };
+        self.under_way.set(self.under_way.get() + 1);
         self.began.set(now);
         self.due.set(self.rests_until.get().max(earliest).min(now));
         // Several batches are in progress only if hosts do not notice one, or for the floor.
         let is_full = volume.shard.hosts().level() == FULL_LEVEL;
         let level = if is_full { FULL_LEVEL } else { 0 };
         self.rest(volume, self.bytes.get(), level);
+        Batch { pace: self, began: now, counted }
     }
 
-    /// A batch that began at `began` is complete and moved `bytes` on drives.
-    pub(crate) fn took(&self, volume: &Recovery, began: Instant, bytes: u64) {
+    /// The least time for so many bytes by the limit.
+    fn time_by_limit(&self, bytes: u64) -> Duration {
+        self.pace.get().max_bytes_per_s.map_or(Duration::ZERO, |limit| time_of(bytes, limit))
+    }
+
+    fn took(&self, volume: &Recovery, began: Instant, bytes: u64) {
         let shard = &volume.shard;
         let (now, pace) = (shard.env().now(), self.pace.get());
-        if let Some(limit) = pace.max_bytes_per_s {
-            let cost = time_of(bytes, limit);
-            self.not_before.set(self.not_before.get().max(began) + cost);
-        }
         if bytes > 0 {
             let is_full_speed = pace.max_bytes_per_s.is_none() && !shard.hosts().are_around(now);
             self.speed.set(self.speed.get().after((began, now), bytes, is_full_speed));
@@ -164,6 +193,25 @@ impl Pace {
             }
         };
         self.rests_until.set(cycle(volume).after(self.due.get(), period));
+    }
+}
+
+impl Batch<'_> {
+    /// It is complete and moved `bytes` on drives.
+    pub(crate) fn took(self, volume: &Recovery, bytes: u64) {
+        let pace = self.pace;
+        pace.not_before.set(pace.not_before.get() + pace.time_by_limit(bytes));
+        pace.took(volume, self.began, bytes);
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let pace = self.pace;
+        pace.under_way.set(pace.under_way.get() - 1);
+        let counted = u64::try_from(self.counted.as_nanos()).unwrap_or(u64::MAX);
+        let not_before = pace.not_before.get().ns.saturating_sub(counted);
+        pace.not_before.set(Instant { ns: not_before });
     }
 }
 

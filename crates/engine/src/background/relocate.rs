@@ -43,8 +43,8 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
     let all = RegionSet::first(volume.regions.count);
     let regions = task.take_on(if to_spare { all.minus(&moved) } else { moved });
     for region in regions.iter() {
-        let began = match task.pace.turn(volume).await {
-            Some(began) if !task.must_end() => began,
+        let batch = match task.pace.turn(volume).await {
+            Some(batch) if !task.must_end() => batch,
             _ => return TaskOutcome::Stopped,
         };
         volume.close_gate(region);
@@ -55,7 +55,7 @@ pub(crate) async fn relocate(task: &Rc<Running>, slot: DriveIndex, to_spare: boo
             Err(error) => return TaskOutcome::Failed(error),
         }
         let stripes = volume.stripes_of(region);
-        task.pace.took(volume, began, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
+        batch.took(volume, (stripes.end - stripes.start) * walk::stripe_bytes(volume));
     }
     TaskOutcome::Done
 }

@@ -5,10 +5,11 @@
 
 use crate::attachment::Closed;
 use crate::background::Running;
+use crate::background::pace::Batch;
 use crate::recovery::Recovery;
+use platform::IoError;
 use platform::locks::{ALL_COLUMNS, Guard, Mode};
 use platform::sync::Signal;
-use platform::{Instant, IoError};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Range;
@@ -247,15 +248,13 @@ where
         if !first && region.workers.get() > region.most_workers(is_beside_hosts()) {
             break;
         }
-        let mut began = shard.env().now();
-        if region.paced {
-            match task.pace.turn(&task.volume).await {
-                Some(start) if !task.must_end() => began = start,
-                _ => {
-                    region.stopped.set(true);
-                    break;
-                }
-            }
+        let batch = match region.paced {
+            true => task.pace.turn(&task.volume).await,
+            false => None,
+        };
+        if region.paced && (batch.is_none() || task.must_end()) {
+            region.stopped.set(true);
+            break;
         }
         if region.is_over() {
             break;
@@ -270,7 +269,7 @@ where
         }
         let count = stripes.end - stripes.start;
         match step(task.clone(), stripes).await {
-            Ok(done) => note(&task, &region, began, count, &done),
+            Ok(done) => note(&task, batch, count, &done),
             Err(error) => region.failed.set(Some(region.failed.get().unwrap_or(error))),
         }
         task.report_if_due().await;
@@ -279,13 +278,13 @@ where
     region.changed.notify(shard.env());
 }
 
-fn note(task: &Running, region: &Region, began: Instant, stripes: u64, done: &Step) {
+fn note(task: &Running, batch: Option<Batch>, stripes: u64, done: &Step) {
     let bytes = match done {
         Step::Done { drive_bytes } => *drive_bytes,
         Step::Skipped => 0,
     };
-    if region.paced {
-        task.pace.took(&task.volume, began, bytes);
+    if let Some(batch) = batch {
+        batch.took(&task.volume, bytes);
     }
     task.count(|progress| {
         progress.done_stripes += stripes;
