@@ -50,7 +50,7 @@ impl StripeWrite {
     /// have been enabled meanwhile: then a durable write must be promised.
     pub(super) fn is_complete(&self, volume: &Cache) -> bool {
         let must_promise = || self.durability == Durability::Durable && volume.uses_write_back();
-        self.op.is_committed() && self.op.is_good() && !must_promise()
+        self.op.is_done() && !must_promise()
     }
 
     /// Ends a write that is [complete](StripeWrite::is_complete). Returns its length.
@@ -60,8 +60,7 @@ impl StripeWrite {
         self.within.len
     }
 
-    /// Finishes a write that is not complete: settles its faults, or does it by other plans if it
-    /// has written nothing.
+    /// Finishes a write that is not complete: by its plan once it is committed, else by other plans.
     ///
     /// # Errors
     /// Those of [`Volume::write`](crate::Volume::write).
@@ -73,7 +72,7 @@ impl StripeWrite {
             op.end(volume);
             volume.count(|counters| counters.replans += 1);
             volume.write_after(unreadable, stripe, within, data, durability).await
-        } else if op.is_good() {
+        } else if op.is_done() {
             op.end(volume);
             Ok(())
         } else {

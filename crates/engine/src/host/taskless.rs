@@ -4,7 +4,8 @@
 //! # Fault model and invariants
 //! - A drive calls this code when it returns an operation, possibly long after the deadline and
 //!   from any context: no operation starts here. A request that needs further operations is
-//!   continued by its starter, if that is still starting operations, else by a task.
+//!   continued by its starter, if that is still starting operations, else by a task. So is one
+//!   whose record is written.
 //! - A request counts as a user of its volume until it is acknowledged, exactly once.
 //! - Requests to a volume that is reshaping, and writes that restored data may override, take
 //!   tasks.
@@ -15,7 +16,7 @@ use crate::host::Volume;
 use crate::host::direct::{self, Direct, Finished, Spare};
 use crate::host::stripe_write::StripeWrite;
 use crate::host::volume::Entered;
-use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS};
+use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS, Recorded, StripeOp};
 use platform::{Bufs, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -165,36 +166,45 @@ impl Taskless {
         }
     }
 
-    /// Continues a write to a stripe whose reads have returned.
+    /// What `act` returns for the operation of a write to a stripe.
+    fn with_op<T>(&self, place: u32, act: impl FnOnce(&mut StripeOp) -> T) -> T {
+        let under_way = &mut self.under_way.borrow_mut()[place as usize];
+        act(&mut under_way.as_mut().expect("its request is under way").write().op)
+    }
+
+    /// Continues a write to a stripe whose reads have returned, or whose record is written.
     fn go_on(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
-        let time = {
-            let under_way = &mut self.under_way.borrow_mut()[place as usize];
-            let op = &mut under_way.as_mut().expect("its request is under way").write().op;
-            op.is_good().then(|| op.compute(volume))
-        };
-        match time {
+        if self.with_op(place, |op| op.is_recorded()) {
+            return self.start_writes(volume, place);
+        }
+        match self.with_op(place, |op| op.has_read().then(|| op.compute(volume))) {
             None => self.finish(place),
-            Some(time) if time.is_zero() => self.start_writes(volume, place),
+            Some(time) if time.is_zero() => self.record(volume, place),
             Some(time) => {
                 let (env, volume) = (volume.shard().env().clone(), volume.clone());
                 let mut waiting = Waiting { taskless: self.clone(), places: [place].into() };
                 env.clone().spawn("compute redundancy", async move {
                     env.sleep(time).await;
                     waiting.places.clear();
-                    waiting.taskless.start_writes(&volume, place);
+                    waiting.taskless.record(&volume, place);
                 });
             }
         }
     }
 
+    /// Begins the record of a write to a stripe, or its writes if it needs none.
+    fn record(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
+        let tell = || Receiver::OnReturn(self.clone(), place * MOST as u32);
+        match self.with_op(place, |op| op.record(volume, tell)) {
+            Recorded::Kept => self.start_writes(volume, place),
+            Recorded::Later => {}
+            Recorded::Not => self.finish(place),
+        }
+    }
+
     fn start_writes(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
         let mut writes = DriveRequests::new();
-        let is_committed = {
-            let under_way = &mut self.under_way.borrow_mut()[place as usize];
-            let op = &mut under_way.as_mut().expect("its request is under way").write().op;
-            op.writes(volume, &mut writes).is_some()
-        };
-        match is_committed {
+        match self.with_op(place, |op| op.writes(volume, &mut writes).is_some()) {
             true => self.start(place, &mut writes),
             false => self.finish(place),
         }
@@ -241,7 +251,7 @@ impl Taskless {
             Begun::Direct(direct) => (direct.returned(&request.volume, number, outcome), true),
             Begun::Stripe(write) => {
                 let is_last = write.op.returned(&request.volume, number, outcome);
-                (is_last, write.op.is_committed())
+                (is_last, write.op.is_writing())
             }
         };
         match (is_last, ends) {

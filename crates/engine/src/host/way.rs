@@ -92,8 +92,7 @@ pub(super) trait Facts {
     fn is_well(&self) -> bool;
     /// One strip of a mirror, on this shard, without a fault.
     fn may_go_to_copies(&self) -> bool;
-    /// Inside one stripe with parity, on this shard, without a fault, a journal or a drive that is
-    /// late. Writes that touch an end of a stripe may belong to a stream: the cache joins these.
+    /// Inside one stripe with parity, on this shard, without a fault or a drive that is late. Writes that touch an end of a stripe may belong to a stream: the cache joins these.
     fn may_be_operation(&self) -> bool;
     /// Hosts see the volume: requests of tasks over several strips go by plans.
     fn is_shown(&self) -> bool;
@@ -129,8 +128,7 @@ static WRITE_SECTORS: Row = row(Way::Stripes, "a write", "of parts of sectors");
 static WRITE_COPIES: Row =
     row(Way::Copies, "a write inside one strip of a mirror", "no fault in its region");
 static WRITE_ALONE: Row = row(Way::Direct, "a write without redundancy", "no fault in the volume");
-static WRITE_STRIPE: Row =
-    row(Way::Stripe, "a write inside a stripe", "no fault in its region, and no journal");
+static WRITE_STRIPE: Row = row(Way::Stripe, "a write inside a stripe", "no fault in its region");
 static WRITE: Row = row(Way::Stripes, "a write", "redundancy must follow, or there is a fault");
 
 /// All rows.

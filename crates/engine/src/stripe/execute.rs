@@ -9,7 +9,7 @@
 
 use crate::stripe::Stripes;
 use crate::stripe::compute::OwnBuf;
-use crate::stripe::drive_ops::{DriveOp, DriveOps};
+use crate::stripe::drive_ops::{DriveOp, DriveOps, Lacking};
 use crate::stripe::excluded::Ranges;
 use crate::stripe::journal::Kept;
 use crate::stripe::payload::{Payload, cut_all};
@@ -292,7 +292,7 @@ impl Stripes {
     ///
     /// # Errors
     /// When new content is available nowhere, not even from redundancy.
-    async fn write_all(
+    pub(super) async fn write_all(
         self: &Rc<Self>,
         plan: &Plan,
         memory: &Memory,
@@ -324,6 +324,21 @@ impl Stripes {
                 faults.note(self, answered, || write.map(|write| slices(memory, write)));
             })
             .await;
+        self.settle_plan(faults, lacking, plan, durability, trouble).await
+    }
+
+    /// Settles the faults of a plan's writes. Returns the drives that failed and were skipped.
+    ///
+    /// # Errors
+    /// When new content is available nowhere, not even from redundancy.
+    pub(super) async fn settle_plan(
+        self: &Rc<Self>,
+        faults: WriteFaults,
+        lacking: Lacking,
+        plan: &Plan,
+        durability: Durability,
+        trouble: &mut Trouble,
+    ) -> Result<DriveSet, IoError> {
         let settled = self.settle_writes(faults, lacking, std::iter::once(plan), durability);
         let (skipped, refused) = settled.await.map_err(|(error, unkept)| {
             trouble.unkept.extend(unkept);

@@ -35,7 +35,7 @@ pub(crate) use flush::Flush;
 pub(crate) use initialise::Initialising;
 pub(crate) use journal::{ByJournal, Devices, JournalSlot, Kept, record_slices};
 pub use journal::{JournalTerms, ring_len};
-pub(crate) use operation::{DriveRequest, DriveRequests, MOST_OPS, StripeOp};
+pub(crate) use operation::{DriveRequest, DriveRequests, MOST_OPS, Recorded, StripeOp};
 pub(crate) use payload::Payload;
 pub use stripes::Stripes;
 pub(crate) use trouble::{Told, Trouble};

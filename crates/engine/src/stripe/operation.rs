@@ -1,24 +1,26 @@
 //! A stripe operation: a host's write to one stripe by its plan, without a task.
 //!
 //! The completions of its drives carry it on. It does what [`attempt`](crate::stripe::attempt) does
-//! for a stripe without a fault, a log and a wait; in all other cases it ends before its first
-//! write, and the caller does the request by that.
+//! for a stripe without a fault and a wait; in all other cases it ends before its record and its
+//! first write, and the caller does the request by that.
 //!
 //! # Life of an operation
 //! [planned](StripeOp::plan) → its [reads](StripeOp::reads) start, and [return](StripeOp::returned)
-//! → [computed](StripeOp::compute) → its [writes](StripeOp::writes) start, and return → done, or
+//! → [computed](StripeOp::compute) → its [record](StripeOp::record), if it needs one, becomes
+//! durable → its [writes](StripeOp::writes) start, and return → done, or
 //! [settled](StripeOp::settle) by a task if one failed.
 //!
 //! # Fault model and invariants
 //! - From the plan until its faults are settled, the caller holds the stripe's columns exclusively,
 //!   has the region marked as dirty, and has announced the change.
-//! - No drive has changed before its first write starts: a failed read, a drive that is out of use
-//!   or being replaced, or a state that is no longer that of the plan ends it without effect.
-//! - After that, it is not planned again. Its faults are settled like those of any plan, after the
-//!   last return.
+//! - It is committed by its record, or by the start of its writes without one. Before that no drive
+//!   has changed: a failed read, a drive that is out of use or being replaced, or a state that is
+//!   no longer that of the plan ends it without effect. So does a record that could not be written.
+//! - After that, it is not planned again, since a crash replays the record. Its faults are settled
+//!   like those of any plan, after the last return.
 //! - A drive that is gone or does not respond is out of use when its operation returns, not after
 //!   the last one: whether another drive is needed depends on it.
-//! - It needs no record: there is no journal, and none begins while the caller holds the stripe.
+//! - The caller keeps the journal from changing.
 //! - It waits for no lock, memory or request. Without memory for its old data and redundancy, it is
 //!   not begun. It returns its memory before its caller waits for anything else.
 
@@ -27,10 +29,11 @@ use crate::stripe::Stripes;
 use crate::stripe::Trouble;
 use crate::stripe::drive_ops::{Answered, Lacking};
 use crate::stripe::execute::{Host, Memory, scratch_need};
+use crate::stripe::journal::{Begun, Kept, Recording};
 use crate::stripe::write_faults::WriteFaults;
 use plan::{Plan, Request};
 use platform::sync::Taken;
-use platform::{Bufs, Durability, IoError, IoOutcome, IoRequest, Member, Slice, Slices};
+use platform::{Bufs, Durability, IoError, IoOutcome, IoRequest, Member, Receiver, Slice, Slices};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,7 +48,18 @@ pub(crate) const MOST_OPS: usize = 64;
 enum Step {
     Planned,
     Reading,
+    Recording,
     Writing,
+}
+
+/// How an operation goes on after its computation.
+pub(crate) enum Recorded {
+    /// Its writes start.
+    Kept,
+    /// When its record is written.
+    Later,
+    /// It ends without effect.
+    Not,
 }
 
 /// An operation on a drive, and the drive's result.
@@ -77,18 +91,19 @@ pub(crate) struct StripeOp {
     started: SmallVec<[Started; 3]>,
     /// The number of them that have not returned.
     left: usize,
+    recording: Option<Recording>,
+    kept: Option<Kept>,
     _scratch: Taken,
 }
 
 impl Stripes {
     /// Whether a write of whole sectors of one stripe may be an operation: there is no fault in its
-    /// region, and no record to write.
+    /// region.
     pub(crate) fn may_be_operation(&self, stripe: StripeIndex, region: RegionIndex) -> bool {
         self.is_well(region)
             && self.is_initialised(stripe)
             && self.is_live(stripe)
             && self.members.late().is_empty()
-            && !self.journal.is_used()
     }
 }
 
@@ -108,7 +123,9 @@ impl StripeOp {
         let request = Request::Write { range };
         let planned =
             plan::plan_into(&mut plan, stripes.geometry(), stripe, request, &health).is_ok();
-        let is_plain = planned && plan.reads().len().max(plan.writes().len()) <= MOST_OPS;
+        let is_plain = planned
+            && plan.reads().len().max(plan.writes().len()) <= MOST_OPS
+            && stripes.may_begin_to_keep(&plan, range, durability);
         let scratch = is_plain.then(|| stripes.shard.try_reserve_scratch(scratch_need(&plan)));
         let Some(scratch) = scratch.flatten() else {
             stripes.put_plan(plan);
@@ -116,8 +133,7 @@ impl StripeOp {
         };
         let mut memory = stripes.take_memory();
         memory.admit(&plan, Host::Payload(data.into(), durability));
-        let (step, started) = (Step::Planned, SmallVec::new());
-        let left = 0;
+        let (step, started, left) = (Step::Planned, SmallVec::new(), 0);
         Some(StripeOp {
             plan,
             made_under,
@@ -126,6 +142,8 @@ impl StripeOp {
             step,
             started,
             left,
+            recording: None,
+            kept: None,
             _scratch: scratch,
         })
     }
@@ -177,6 +195,10 @@ impl StripeOp {
         self.left -= 1;
         let result = match self.step {
             Step::Reading => self.memory.take_read(&self.plan, number, outcome),
+            Step::Recording => {
+                self.recorded(stripes, outcome.result);
+                return true;
+            }
             Step::Planned | Step::Writing => outcome.result.map(drop),
         };
         self.started[number].result = result;
@@ -191,7 +213,9 @@ impl StripeOp {
     fn note_gone(&self, stripes: &Rc<Stripes>, number: usize, error: IoError) {
         let (drive, operation) = match self.step {
             Step::Writing => (self.plan.writes()[number].drive, "write"),
-            Step::Planned | Step::Reading => (self.plan.reads()[number].drive, "read"),
+            Step::Planned | Step::Reading | Step::Recording => {
+                (self.plan.reads()[number].drive, "read")
+            }
         };
         if is_gone(&error) && stripes.members.is_in_slot(drive, &self.started[number].member) {
             stripes.fail_drive(drive, error, operation);
@@ -203,33 +227,89 @@ impl StripeOp {
         self.left == 0
     }
 
-    /// Whether its writes have started.
+    /// Whether its record is durable, or its writes have started: it is finished by its plan.
     pub(crate) fn is_committed(&self) -> bool {
+        self.is_writing() || self.is_recorded()
+    }
+
+    /// Whether its writes have started.
+    pub(crate) fn is_writing(&self) -> bool {
         self.step == Step::Writing
     }
 
-    /// Whether every operation of the step was successful. All have returned.
-    pub(crate) fn is_good(&self) -> bool {
+    /// Whether its record is durable.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.kept.as_ref().is_some_and(Kept::is_recorded)
+    }
+
+    /// Whether everything that it needs for the next step has been read. All reads have returned.
+    pub(crate) fn has_read(&self) -> bool {
+        self.step == Step::Reading && self.is_good()
+    }
+
+    /// Whether it is done: every write was successful, and a durable one is kept. All have
+    /// returned.
+    pub(crate) fn is_done(&self) -> bool {
+        let is_broken = || self.kept.as_ref().is_some_and(Kept::is_broken);
+        let is_kept = || self.durability == Durability::Cached || !is_broken();
+        self.is_writing() && self.is_good() && is_kept()
+    }
+
+    fn is_good(&self) -> bool {
         assert!(self.is_idle(), "all operations have returned");
         self.started.iter().all(|started| started.result.is_ok())
     }
 
     /// Computes the redundancy. Returns how long the model of a processor takes for it.
     pub(crate) fn compute(&mut self, stripes: &Rc<Stripes>) -> Duration {
-        assert!(self.step == Step::Reading && self.is_good(), "all bytes have been read");
+        assert!(self.has_read(), "all bytes have been read");
         let (mismatch, time) = stripes.compute_at_once(&self.plan, &mut self.memory);
         assert!(mismatch.is_none(), "a write compares nothing");
         time
     }
 
-    /// Adds the writes of its plan. From their start on, the operation is committed. `None`: the
-    /// state has changed, or a drive is out of use or being replaced, and nothing was written.
+    /// Begins its record, if it needs one; `tell` gets it as an operation with a drive. From its end
+    /// on, the operation is committed.
+    pub(crate) fn record(
+        &mut self,
+        stripes: &Rc<Stripes>,
+        tell: impl FnOnce() -> Receiver,
+    ) -> Recorded {
+        if self.made_under != stripes.state().revision() {
+            return Recorded::Not;
+        }
+        match stripes.begin_to_keep(&self.plan, &self.memory, self.durability, tell) {
+            Begun::Kept(kept) => {
+                self.kept = kept;
+                Recorded::Kept
+            }
+            Begun::Recording(recording) => {
+                (self.step, self.recording, self.left) = (Step::Recording, Some(recording), 1);
+                Recorded::Later
+            }
+            Begun::ByTask => Recorded::Not,
+        }
+    }
+
+    /// Its record is written, and has this number.
+    fn recorded(&mut self, stripes: &Rc<Stripes>, number: Result<u64, IoError>) {
+        let Some(recording) = self.recording.take() else {
+            unreachable!("a record is written once");
+        };
+        let done = |number| recording.done(stripes, &self.plan, self.durability, number);
+        self.kept = number.ok().map(done);
+    }
+
+    /// Adds the writes of its plan. From their start on, the operation is committed in any case.
+    /// `None`: the state has changed, or a drive is out of use or being replaced, and nothing was
+    /// written.
     pub(crate) fn writes(
         &mut self,
         stripes: &Rc<Stripes>,
         requests: &mut DriveRequests,
     ) -> Option<()> {
-        let StripeOp { plan, memory, durability, .. } = self;
+        let StripeOp { plan, memory, kept, .. } = self;
+        let durability = Kept::durability(kept.as_ref(), self.durability);
         for write in plan.writes() {
             // A replacement receives the same writes. A drive that has failed meanwhile may not
             // respond, and the state does not say so yet.
@@ -238,11 +318,11 @@ impl StripeOp {
             let member = stripes.members.get(write.drive).filter(|_| is_only && is_in_use)?;
             let mut slices = Slices::new();
             memory.add_slices(plan, write, &mut slices);
-            let (offset, durability) = (stripes.raw(write.offset), *durability);
-            let request = IoRequest::Write { offset, slices, durability };
+            let request =
+                IoRequest::Write { offset: stripes.raw(write.offset), slices, durability };
             requests.push(DriveRequest { member, request, is_short: false });
         }
-        if self.made_under != stripes.state().revision() {
+        if !self.is_recorded() && self.made_under != stripes.state().revision() {
             return None;
         }
         self.step = Step::Writing;
@@ -260,7 +340,8 @@ impl StripeOp {
             .collect()
     }
 
-    /// Settles the faults of its writes. Returns the drives that were not written.
+    /// Settles the faults of its writes, or writes by its plan if it is recorded and none has
+    /// started. Returns the drives that were not written.
     ///
     /// # Errors
     /// When new content is available nowhere, with the refused blocks to put back.
@@ -269,7 +350,32 @@ impl StripeOp {
         stripes: &Rc<Stripes>,
     ) -> Result<DriveSet, (IoError, Trouble)> {
         assert!(self.is_committed() && self.is_idle(), "all writes have returned");
-        let StripeOp { plan, memory, durability, started, .. } = self;
+        let mut trouble = Trouble::default();
+        let mut written = match self.step {
+            Step::Writing => self.settle_started(stripes, &mut trouble).await,
+            Step::Planned | Step::Reading | Step::Recording => {
+                let durability = Kept::durability(self.kept.as_ref(), self.durability);
+                stripes.write_all(&self.plan, &self.memory, durability, &mut trouble).await
+            }
+        };
+        if let Err(error) = stripes.keep_promise(&self.kept, self.durability).await {
+            written = written.and(Err(error));
+        }
+        if !trouble.unkept.is_empty() {
+            trouble.record = self.kept.take().filter(Kept::counts).map(Box::new);
+        }
+        match written {
+            Ok(skipped) => Ok(skipped.union(&stripes.left_out(&self.plan))),
+            Err(error) => Err((error, trouble)),
+        }
+    }
+
+    async fn settle_started(
+        &mut self,
+        stripes: &Rc<Stripes>,
+        trouble: &mut Trouble,
+    ) -> Result<DriveSet, IoError> {
+        let StripeOp { plan, memory, started, kept, .. } = self;
         let mut faults = WriteFaults::default();
         for (write, Started { member, result }) in plan.writes().iter().zip(started.drain(..)) {
             let answered = Answered { slot: write.drive, member: Some(member), result };
@@ -279,14 +385,9 @@ impl StripeOp {
                 Some((write.offset, slices))
             });
         }
-        let plans = std::iter::once(&**plan);
-        match stripes.settle_writes(faults, Lacking::default(), plans, *durability).await {
-            Ok((skipped, refused)) => {
-                Box::pin(stripes.look_at_excluded(plan, &refused)).await;
-                Ok(skipped.union(&stripes.left_out(plan)))
-            }
-            Err((error, unkept)) => Err((error, Trouble { unkept, ..Trouble::default() })),
-        }
+        let durability = Kept::durability(kept.as_ref(), self.durability);
+        let none = Lacking::default();
+        stripes.settle_plan(faults, none, plan, durability, trouble).await
     }
 
     /// It has ended: its plan and memory serve the next one.

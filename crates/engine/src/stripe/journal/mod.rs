@@ -50,6 +50,9 @@
 //! - Records begin one at a time, each with all waiting entries, under the ring's `turn` lock.
 //!   Notices take the lock too. A record in flight completes without the lock, so its holder may
 //!   wait for it.
+//! - A task writes each record ([`writer`]), not the writes that wait for it: these need no task.
+//!   While entries wait, there is such a task. If it ends before them, a kill has dropped it, and
+//!   they are dropped too.
 //!
 //! The crate [`write_log`] has the pure part: formats, positions, order, batches. This module has
 //! the tasks, buffers and drives.
@@ -66,8 +69,8 @@ use crate::volume::VolumeSpec;
 pub(crate) use devices::Devices;
 use ondisk::{TailPlace, Uuid};
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
-use platform::sync::{Answerer, Credits, Signal};
-use platform::{Buf, Durability, Env, Instant, IoError, Slice, Slices};
+use platform::sync::{Credits, Signal};
+use platform::{Buf, Durability, Env, Instant, IoError, IoOutcome, Receiver, Slice, Slices};
 pub(crate) use slot::{ByJournal, JournalSlot};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -87,16 +90,25 @@ struct Entry {
     /// The bytes of the changes that carry bytes.
     bytes: SmallVec<[Slice; 4]>,
     len: u64,
-    /// Notifies the waiting write; `None` for the write that writes the record.
-    tell: Option<Answerer<Told>>,
+    /// The write that waits for the record: it gets the record's number.
+    tell: Option<Receiver>,
 }
 
-/// Messages to a write that waits for a record.
-enum Told {
-    /// Write the record.
-    Begin,
-    /// The result: the record's number.
-    Written(Result<u64, IoError>),
+impl Entry {
+    /// Notifies the waiting write.
+    fn tell(&mut self, result: Result<u64, IoError>) {
+        if let Some(tell) = self.tell.take() {
+            tell.complete(IoOutcome { result, ..IoOutcome::done(0) });
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(Receiver::OnReturn(whom, token)) = self.tell.take() {
+            whom.forgotten(token);
+        }
+    }
 }
 
 /// The storage of a journal, attached to one shard.
@@ -119,8 +131,8 @@ pub(crate) struct Journal {
     waiting: RefCell<VecDeque<Entry>>,
     /// The lock to begin a record or a notice.
     turn: Credits,
-    /// Whether a write has been selected to begin a record, and has not begun yet.
-    is_led: Cell<bool>,
+    /// A task has been started to write a record, and has not begun it yet.
+    is_beginning: Cell<bool>,
     under_way: Cell<usize>,
     /// The number of writes in the last record.
     last_batch: Cell<usize>,
@@ -166,7 +178,7 @@ impl Journal {
             terms,
             waiting: RefCell::default(),
             turn: Credits::new(env, 1),
-            is_led: Cell::new(false),
+            is_beginning: Cell::new(false),
             under_way: Cell::new(0),
             last_batch: Cell::new(0),
             retiring: Cell::new(false),
@@ -200,7 +212,59 @@ pub(crate) struct Kept {
     whole: Option<StripeIndex>,
 }
 
+/// A record that is being written, for a write without a task.
+pub(in crate::stripe) struct Recording {
+    journal: Rc<Journal>,
+    need: Need,
+}
+
+impl Recording {
+    /// The record is durable, and has this number.
+    pub(in crate::stripe) fn done(
+        self,
+        volume: &Rc<Stripes>,
+        plan: &Plan,
+        asked: Durability,
+        number: u64,
+    ) -> Kept {
+        Kept::new((volume, &self.journal), plan, (self.need, asked), Some(number))
+    }
+}
+
+/// What the record of a plan takes.
+pub(in crate::stripe) enum Begun {
+    /// There is none to write: the plan's writes may begin.
+    Kept(Option<Kept>),
+    /// It is being written.
+    Recording(Recording),
+    /// A task must do other things first. Nothing was begun.
+    ByTask,
+}
+
 impl Kept {
+    /// `sequence`: of its record, if it has one.
+    fn new(
+        (volume, journal): (&Rc<Stripes>, &Rc<Journal>),
+        plan: &Plan,
+        (need, asked): (Need, Durability),
+        sequence: Option<u64>,
+    ) -> Kept {
+        let carries = need == Need::All;
+        let is_whole = !carries && asked == Durability::Cached && plan.is_whole_stripe_write();
+        let whole = is_whole.then_some(plan.stripe());
+        Kept { volume: volume.clone(), journal: journal.clone(), sequence, carries, whole }
+    }
+
+    /// Whether it has a record.
+    pub(in crate::stripe) fn is_recorded(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// Whether a durable write relied on a record that is lost or about to be.
+    pub(in crate::stripe) fn is_broken(&self) -> bool {
+        self.carries && !self.journal.promises()
+    }
+
     /// The durability that the plan's writes need: `Cached` if the record carries the data,
     /// otherwise as requested.
     pub(crate) fn durability(kept: Option<&Kept>, asked: Durability) -> Durability {
@@ -267,56 +331,94 @@ impl Stripes {
         if !left_out.is_empty() {
             Box::pin(self.recorded(&left_out)).await?;
         }
-        let parts: DriveSet = self.map(plan.stripe()).drives().collect();
-        let said = journal.ring.borrow().says(plan.stripe());
-        let stale = self.state().stale_in(self.region_of(plan.stripe()));
-        let need =
-            need(plan, &parts, &stale, said, || journal.ring.borrow().promises(plan.stripe()));
-        let carries = need == Need::All;
-        let whole = (!carries && asked == Durability::Cached && self.is_whole(plan))
-            .then_some(plan.stripe());
-        let kept = |sequence| Kept {
-            volume: self.clone(),
-            journal: journal.clone(),
-            sequence,
-            carries,
-            whole,
-        };
+        let need = self.need_of(journal, plan);
+        let kept = |number| Ok(Some(Kept::new((self, journal), plan, (need, asked), number)));
         match need {
-            Need::Nothing => return Ok(whole.map(|_| kept(None))),
+            Need::Nothing => return kept(None),
             Need::Silence => {
-                let silent = Box::pin(self.silence(plan.stripe())).await;
-                return silent.map(|()| whole.map(|_| kept(None)));
+                Box::pin(self.silence(plan.stripe())).await?;
+                return kept(None);
             }
             Need::All | Need::Revoke => {}
         }
-        if carries
-            && asked == Durability::Durable
-            && self.journal.whole_stripes.may_lose(plan.stripe())
-        {
+        if self.must_flush_before(plan, need, asked) {
             Box::pin(self.flush_once()).await?;
         }
-        let Some(entry) = entry(plan, memory, need == Need::Revoke, asked) else {
-            panic!("the plan of {} writes data not in memory", plan.stripe());
-        };
+        let mut entry = entry(plan, memory, need == Need::Revoke, asked);
         if entry.len > journal.terms.most {
             // Only a range declared lost, or a whole stripe that just lost a drive, may exceed a
             // record. All other host writes were split before.
             let whole = (asked == Durability::Cached).then_some(plan.stripe());
-            let unkept = Kept {
-                volume: self.clone(),
-                journal: journal.clone(),
-                sequence: None,
-                carries: false,
-                whole,
-            };
+            let (volume, journal) = (self.clone(), journal.clone());
+            let unkept = Kept { volume, journal, sequence: None, carries: false, whole };
             return Box::pin(self.silence(plan.stripe())).await.map(|()| Some(unkept));
         }
-        self.record(journal, entry).await.map(|sequence| Some(kept(Some(sequence))))
+        let (io, completion) = self.shard.env().start_operation(None);
+        entry.tell = Some(Receiver::Completion(completion));
+        self.record(journal, entry);
+        io.await.result.and_then(|number| kept(Some(number)))
     }
 
-    fn is_whole(&self, plan: &Plan) -> bool {
-        plan.is_whole_stripe_write()
+    /// The same without a task. `tell`: to get the number of the record that is being written.
+    pub(in crate::stripe) fn begin_to_keep(
+        self: &Rc<Self>,
+        plan: &Plan,
+        memory: &Memory,
+        asked: Durability,
+        tell: impl FnOnce() -> Receiver,
+    ) -> Begun {
+        let Some(journal) = self.journal.now() else { return Begun::Kept(None) };
+        if !self.left_out(plan).is_empty() {
+            return Begun::ByTask;
+        }
+        let need = self.need_of(&journal, plan);
+        match need {
+            Need::Nothing => {
+                Begun::Kept(Some(Kept::new((self, &journal), plan, (need, asked), None)))
+            }
+            Need::All | Need::Revoke if !self.must_flush_before(plan, need, asked) => {
+                let mut entry = entry(plan, memory, need == Need::Revoke, asked);
+                if entry.len > journal.terms.most {
+                    return Begun::ByTask;
+                }
+                entry.tell = Some(tell());
+                self.record(&journal, entry);
+                Begun::Recording(Recording { journal, need })
+            }
+            Need::All | Need::Revoke | Need::Silence => Begun::ByTask,
+        }
+    }
+
+    /// Whether [`Stripes::begin_to_keep`] needs no task, as far as is known before the plan's
+    /// reads.
+    pub(in crate::stripe) fn may_begin_to_keep(
+        &self,
+        plan: &Plan,
+        within: ByteRange,
+        asked: Durability,
+    ) -> bool {
+        self.journal.now().is_none_or(|journal| {
+            let need = self.need_of(&journal, plan);
+            need != Need::Silence
+                && !self.must_flush_before(plan, need, asked)
+                && self.parts_to_keep(plan.stripe(), within).len() == 1
+        })
+    }
+
+    fn need_of(&self, journal: &Journal, plan: &Plan) -> Need {
+        let stripe = plan.stripe();
+        let parts: DriveSet = self.map(stripe).drives().collect();
+        let stale = self.state().stale_in(self.region_of(stripe));
+        let ring = journal.ring.borrow();
+        need(plan, &parts, &stale, ring.says(stripe), || ring.promises(stripe))
+    }
+
+    /// Whether a durable record of a plan would rely on a write of its stripe that had no record
+    /// and may not be durable.
+    fn must_flush_before(&self, plan: &Plan, need: Need, asked: Durability) -> bool {
+        need == Need::All
+            && asked == Durability::Durable
+            && self.journal.whole_stripes.may_lose(plan.stripe())
     }
 
     /// Notes that a whole stripe was trimmed without a record.
@@ -377,8 +479,7 @@ impl Stripes {
         kept: impl IntoIterator<Item = &Kept>,
         asked: Durability,
     ) -> Result<(), IoError> {
-        let is_broken = |kept: &Kept| kept.carries && !kept.journal.promises();
-        match asked == Durability::Durable && kept.into_iter().any(is_broken) {
+        match asked == Durability::Durable && kept.into_iter().any(Kept::is_broken) {
             true => Box::pin(self.flush_once()).await,
             false => Ok(()),
         }
@@ -424,15 +525,19 @@ impl Stripes {
     }
 }
 
-/// The record content of a plan. `None` if the plan does not fit the memory.
-fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Option<Entry> {
+/// The record content of a plan.
+///
+/// # Panics
+/// When the memory lacks what the plan writes: a programming error.
+fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Entry {
     let mut changes = Changes::default();
     let mut bytes: SmallVec<[Slice; 4]> = SmallVec::new();
     for write in plan.writes() {
         let mut at = write.offset;
         for part in plan.write_parts(write) {
             let mut slices = Slices::new();
-            memory.slices(part.from, part.len, &mut slices)?;
+            let found = memory.slices(part.from, part.len, &mut slices);
+            assert!(found.is_some(), "the plan of {} writes data not in memory", plan.stripe());
             for slice in slices {
                 let kind = match revokes {
                     true => ChangeKind::Revoked,
@@ -451,5 +556,5 @@ fn entry(plan: &Plan, memory: &Memory, revokes: bool, asked: Durability) -> Opti
     let len = bytes.iter().map(|slice| slice.len().0).sum();
     let promises = !revokes && asked == Durability::Durable;
     let about = About { stripe: plan.stripe(), revokes, promises };
-    Some(Entry { about, changes: changes.0, bytes, len, tell: None })
+    Entry { about, changes: changes.0, bytes, len, tell: None }
 }

@@ -60,11 +60,6 @@ impl JournalSlot {
         self.now.borrow().clone()
     }
 
-    /// Whether there is a journal.
-    pub(in crate::stripe) fn is_used(&self) -> bool {
-        self.now.borrow().is_some()
-    }
-
     /// Whether writes wait for a change of the journal.
     pub(in crate::stripe) fn is_changing(&self) -> bool {
         self.is_changing.get()

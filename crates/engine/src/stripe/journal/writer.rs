@@ -1,6 +1,6 @@
 //! Writes records and notices to members or log devices, and retires them.
 
-use super::{Entry, Journal, Medium, Told};
+use super::{Entry, Journal, Medium};
 use crate::stripe::{DriveOp, DriveOps, Stripes};
 use ondisk::Tail;
 use platform::{Buf, Durability, IoError, IoErrorKind, Member, Slice, Slices};
@@ -16,6 +16,29 @@ pub(crate) struct Settled {
     records_before: Option<(Rc<Journal>, u64)>,
     /// The number of completed whole-stripe writes.
     whole_stripes: u64,
+}
+
+/// The task that writes a record.
+struct Writer {
+    journal: Rc<Journal>,
+    is_done: bool,
+}
+
+impl Writer {
+    async fn run(mut self, volume: Rc<Stripes>) {
+        volume.write_record(&self.journal).await;
+        self.is_done = true;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // A kill: no other task notifies the waiting writes.
+            let waiting = self.journal.waiting.take();
+            drop(waiting);
+        }
+    }
 }
 
 /// A record with a number and a place in the ring.
@@ -37,16 +60,12 @@ impl Journal {
         Batch::of(parts, self.ring.borrow().most())
     }
 
-    /// Selects the first waiting write to begin the next record, when it is due.
-    fn go_on(&self) {
-        let mut waiting = self.waiting.borrow_mut();
-        let is_time =
-            write_log::is_time(self.under_way.get(), waiting.len(), self.last_batch.get());
-        let first = waiting.front_mut().filter(|_| is_time && !self.is_led.get());
-        if let Some(tell) = first.and_then(|first| first.tell.take()) {
-            self.is_led.set(true);
-            tell.give(Told::Begin);
-        }
+    /// Whether the next record is due, and no task is about to begin it.
+    fn is_record_due(&self) -> bool {
+        let waiting = self.waiting.borrow().len();
+        waiting > 0
+            && !self.is_beginning.get()
+            && write_log::is_time(self.under_way.get(), waiting, self.last_batch.get())
     }
 
     /// Whether the records are on members, and a failed member may lose them.
@@ -96,41 +115,34 @@ impl Journal {
 }
 
 impl Stripes {
-    /// Logs a write's changes in a record, together with other waiting writes. Returns the record's
-    /// number when it is durable.
-    pub(super) async fn record(
-        self: &Rc<Self>,
-        journal: &Rc<Journal>,
-        mut entry: Entry,
-    ) -> Result<u64, IoError> {
-        let env = self.shard.env();
-        let (tell, told) = platform::sync::answer(env);
-        entry.tell = Some(tell);
+    /// Logs a write's changes in a record, together with other waiting writes, and notifies it when
+    /// the record is durable.
+    pub(super) fn record(self: &Rc<Self>, journal: &Rc<Journal>, entry: Entry) {
         journal.waiting.borrow_mut().push_back(entry);
-        // Concurrent writes that are ready share the record.
-        env.yield_now().await;
-        journal.go_on();
-        match told.await {
-            Some(Told::Begin) => Box::pin(self.write_record(journal)).await,
-            Some(Told::Written(result)) => result,
-            None => Err(IoError::new(IoErrorKind::Gone)),
+        self.write_when_due(journal);
+    }
+
+    /// Starts a task for the next record, if that is due. Writes that are ready by the time it runs
+    /// share the record.
+    fn write_when_due(self: &Rc<Self>, journal: &Rc<Journal>) {
+        if journal.is_record_due() {
+            journal.is_beginning.set(true);
+            let writer = Writer { journal: journal.clone(), is_done: false };
+            self.shard.env().spawn("write a record", writer.run(self.clone()));
         }
     }
 
-    /// Writes the waiting entries as one record; the first entry is the caller's.
-    async fn write_record(self: &Rc<Self>, journal: &Rc<Journal>) -> Result<u64, IoError> {
-        let (record, entries) = self.begin_record(journal).await;
-        journal.go_on();
+    /// Writes the waiting entries as one record.
+    async fn write_record(self: &Rc<Self>, journal: &Rc<Journal>) {
+        let (record, mut entries) = self.begin_record(journal).await;
+        self.write_when_due(journal);
         let result = match record {
             Ok(record) => self.write_begun(journal, record).await,
             Err(error) => Err(error),
         };
-        for tell in entries.into_iter().filter_map(|entry| entry.tell) {
-            tell.give(Told::Written(result));
-        }
-        journal.go_on();
+        entries.iter_mut().for_each(|entry| entry.tell(result));
+        self.write_when_due(journal);
         self.retire_in_time(journal);
-        result
     }
 
     /// Takes the waiting entries, a number and a place for the record, when the ring has space.
@@ -155,7 +167,7 @@ impl Stripes {
         };
         journal.last_batch.set(batch.entries);
         let entries: Vec<Entry> = journal.waiting.borrow_mut().drain(..batch.entries).collect();
-        journal.is_led.set(false);
+        journal.is_beginning.set(false);
         let record = place.map(|place| journal.begin(&batch, place, &entries));
         (record, entries)
     }
