@@ -30,6 +30,10 @@ const PAGE: usize = 4096;
 /// which is rewritten often.
 const LARGE_PAGE_MIN: u32 = (CHUNK / PAGE / 4) as u32;
 
+/// A first write of this length to the start of a chunk is likely one of many in order. Then the
+/// chunk gets a large page at once: later, what was written would be copied there.
+const IN_ORDER: usize = 64 << 10;
+
 /// Chunk slots that are allocated together, on the first access to one of them.
 const GROUP: usize = 512;
 
@@ -72,8 +76,11 @@ impl Chunk {
             for page in inside / PAGE..=(inside + bytes.len() - 1) / PAGE {
                 self.written[page / 64] |= 1 << (page % 64);
             }
-            self.is_large =
-                self.written.iter().map(|pages| pages.count_ones()).sum::<u32>() >= LARGE_PAGE_MIN;
+            let written = self.written.iter().map(|pages| pages.count_ones()).sum::<u32>();
+            self.is_large = written >= LARGE_PAGE_MIN
+                || (inside == 0
+                    && bytes.len() >= IN_ORDER
+                    && written as usize * PAGE == bytes.len());
             if self.is_large {
                 env.world().enlarge_pages(self.bytes_mut());
             }

@@ -1,20 +1,26 @@
-//! An active queue: one task takes requests, one calls the guest, and each request has its own
-//! task.
+//! An active queue: one task takes requests, one calls the guest. A read or write whose drives
+//! answer takes no task; any other request has its own.
+//!
+//! # Invariants
+//! - A transfer without a task has a place from its start until its outcome, exactly once. The
+//!   outcome may arrive in the middle of a drive's work: no operation starts here.
 
 use crate::GuestMemory;
 use crate::config::Negotiated;
 use crate::in_flight::InFlight;
 use crate::request::{ID_BYTES, Operation, Request, Status, give, parse, take};
 use crate::ring::{Broken, Ring, Segment};
-use crate::work::{RangeOperation, Work};
+use crate::work::{RangeOperation, Work, buffer_of};
 use platform::sync::{Signal, Taken};
 use platform::{
-    BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, Slices, Stream, Targets,
+    BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
+    OnReturn, Receiver, Slices, Stream, Targets,
 };
+use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use units::ByteCount;
+use units::{ByteCount, ByteRange};
 use vm_memory::{Bytes, GuestAddress};
 
 /// The value that signals an event.
@@ -33,10 +39,24 @@ pub(crate) struct Queue<S: Targets> {
     /// A call to the guest is due.
     is_due: Cell<bool>,
     under_way: Cell<u32>,
+    /// Those of them that no task waits for.
+    transfers: RefCell<Slab<Transfer>>,
     is_stopping: Cell<bool>,
     /// All requests are complete, and no more are taken.
     is_over: Cell<bool>,
     changed: Signal,
+}
+
+/// A read or write of one piece.
+struct Transfer {
+    head: u16,
+    /// The address of its status byte.
+    status: u64,
+    range: ByteRange,
+    /// Where a read puts its data.
+    to: Option<Vec<Segment>>,
+    memory: Arc<GuestMemory>,
+    held: Option<Taken>,
 }
 
 /// The parts of a queue.
@@ -74,6 +94,7 @@ impl<S: Targets> Queue<S> {
             // An earlier process may have died before a call. A spurious call is harmless.
             is_due: Cell::new(true),
             under_way: Cell::new(0),
+            transfers: RefCell::default(),
             is_stopping: Cell::new(false),
             is_over: Cell::new(false),
             changed: Signal::default(),
@@ -211,8 +232,81 @@ impl<S: Targets> Queue<S> {
             }
             _ => None,
         };
-        self.env().spawn("guest request", self.clone().carry_out(head, request, memory, held));
+        match self.transfer_of(&request, &memory) {
+            None => {
+                let whole = self.clone().carry_out(head, request, memory, held);
+                self.env().spawn("guest request", whole);
+            }
+            Some((wanted, range)) => {
+                let Request { status, what } = request;
+                let to = if let Operation::Read(_, to) = what { Some(to) } else { None };
+                self.begin_transfer(Transfer { head, status, range, to, memory, held }, wanted);
+            }
+        }
         Ok(())
+    }
+
+    /// The request to the target of a transfer that is one piece. `None`: it is more, or refused.
+    fn transfer_of(
+        &self,
+        request: &Request,
+        memory: &GuestMemory,
+    ) -> Option<(IoRequest, ByteRange)> {
+        let (Operation::Read(range, _) | Operation::Write(range, _)) = &request.what else {
+            return None;
+        };
+        if range.is_empty() || range.len > self.work.piece() {
+            return None;
+        }
+        let wanted = match &request.what {
+            Operation::Write(range, from) => {
+                self.work.may_change().ok()?;
+                let copy = |to: &mut [u8]| done(take(memory, from, 0, to));
+                self.work.write_request(*range, self.durability, copy).ok()?
+            }
+            _ => self.work.read_request(*range),
+        };
+        Some((wanted, *range))
+    }
+
+    /// Begins a transfer, without a task if possible.
+    fn begin_transfer(self: &Rc<Self>, transfer: Transfer, wanted: IoRequest) {
+        // A drive in memory answers at once: other tasks have their turn in between.
+        let is_allowed = self.env().executor().take_allowance();
+        let place = self.transfers.borrow_mut().insert(transfer);
+        let receiver = Receiver::OnReturn(self.clone(), place as u32);
+        let back = match is_allowed {
+            true => self.work.target.begin(wanted, receiver),
+            false => Some((wanted, receiver)),
+        };
+        if let Some((wanted, _)) = back {
+            let transfer = self.transfers.borrow_mut().remove(place);
+            let queue = self.clone();
+            self.env().spawn("guest transfer", async move {
+                let outcome = queue.work.transfer_by_call(wanted).await;
+                queue.end_transfer(transfer, outcome);
+            });
+        }
+    }
+
+    fn end_transfer(&self, transfer: Transfer, outcome: IoOutcome) {
+        let Transfer { head, status, range, to, memory, held } = transfer;
+        let result = match &to {
+            Some(to) => buffer_of(outcome).and_then(|buf| done(give(&memory, to, 0, buf.bytes()))),
+            None => outcome.result.map(drop),
+        };
+        let answer = match (result, to) {
+            (Err(error), _) => (failed(error), 0),
+            (Ok(()), Some(_)) => {
+                self.work.host.count_read(range.len.0);
+                (Status::Done, range.len.0 as u32)
+            }
+            (Ok(()), None) => {
+                self.work.host.count_write(range.len.0);
+                (Status::Done, 0)
+            }
+        };
+        self.finish(&memory, head, status, answer, held);
     }
 
     fn set_under_way(&self, requests: u32) {
@@ -317,6 +411,18 @@ impl<S: Targets> Queue<S> {
         let len = name.floor_char_boundary(ID_BYTES);
         id[..len].copy_from_slice(&name.as_bytes()[..len]);
         give(memory, to, 0, &id)
+    }
+}
+
+impl<S: Targets> OnReturn for Queue<S> {
+    fn returned(&self, place: u32, outcome: IoOutcome) {
+        let transfer = self.transfers.borrow_mut().remove(place as usize);
+        self.end_transfer(transfer, outcome);
+    }
+
+    fn forgotten(&self, place: u32) {
+        let transfer = self.transfers.borrow_mut().remove(place as usize);
+        drop(transfer);
     }
 }
 

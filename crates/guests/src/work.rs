@@ -2,7 +2,8 @@
 //! requests.
 
 use platform::{
-    BlockTarget, Connected, Durability, Env, IoError, IoErrorKind, TargetGeometry, longest_payload,
+    BlockTarget, Buf, Connected, Durability, Env, IoError, IoErrorKind, IoOutcome, IoRequest,
+    Receiver, Slice, TargetGeometry, longest_payload,
 };
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
@@ -41,7 +42,56 @@ impl<T: BlockTarget> Work<T> {
         })
     }
 
-    fn may_change(&self) -> Outcome {
+    /// A read of a piece, whose memory is reserved.
+    pub fn read_request(&self, piece: ByteRange) -> IoRequest {
+        let buf = self.env.pool().take_reserved(piece.len);
+        IoRequest::Read { offset: piece.start, buffers: std::iter::once(buf).collect() }
+    }
+
+    /// The same for a write. `take` provides the data.
+    pub fn write_request(
+        &self,
+        piece: ByteRange,
+        durability: Durability,
+        take: impl FnOnce(&mut [u8]) -> Outcome,
+    ) -> Result<IoRequest, IoError> {
+        let mut buf = self.env.pool().take_reserved(piece.len);
+        take(buf.bytes_mut())?;
+        let slices = std::iter::once(buf.freeze()).collect();
+        Ok(IoRequest::Write { offset: piece.start, slices, durability })
+    }
+
+    /// Carries out such a request for the caller's task.
+    pub async fn transfer(&self, request: IoRequest) -> IoOutcome {
+        let (io, completion) = self.env.start_operation(None);
+        match self.target.begin(request, Receiver::Completion(completion)) {
+            None => io.await,
+            Some((request, _)) => {
+                io.abandon();
+                self.transfer_by_call(request).await
+            }
+        }
+    }
+
+    /// Carries out such a request, which the target does not begin without a task.
+    pub async fn transfer_by_call(&self, request: IoRequest) -> IoOutcome {
+        let range = request.range();
+        let (result, buf) = match request {
+            IoRequest::Read { buffers, .. } => match buffers.into_iter().next() {
+                Some(buf) => self.target.read(range, buf).await,
+                None => (Err(IoError::new(IoErrorKind::Invalid)), None),
+            },
+            IoRequest::Write { slices, durability, .. } => {
+                let data = slices.into_iter().next().unwrap_or_else(|| Slice::zero(range.len));
+                (self.target.write(range, data, durability).await, None)
+            }
+            _ => (Err(IoError::new(IoErrorKind::NotSupported)), None),
+        };
+        let outcome = IoOutcome { result: result.map(|()| range.len.0), ..IoOutcome::done(0) };
+        outcome.with_buffers(buf.into_iter().collect())
+    }
+
+    pub fn may_change(&self) -> Outcome {
         if self.read_only { Err(IoError::new(IoErrorKind::ReadOnly)) } else { Ok(()) }
     }
 
@@ -49,12 +99,8 @@ impl<T: BlockTarget> Work<T> {
     /// offset in the range.
     pub async fn read(&self, range: ByteRange, give: impl Fn(u64, &[u8]) -> Outcome) -> Outcome {
         for (at, piece) in self.pieces(range) {
-            let buf = self.env.pool().take_reserved(piece.len);
-            let (result, buf) = self.target.read(piece, buf).await;
-            result?;
-            // A drive still holds the buffer, and the read returned no other.
-            let buf = buf.ok_or(IoError::new(IoErrorKind::TimedOut))?;
-            give(at, buf.bytes())?;
+            let outcome = self.transfer(self.read_request(piece)).await;
+            give(at, buffer_of(outcome)?.bytes())?;
         }
         self.host.count_read(range.len.0);
         Ok(())
@@ -69,9 +115,8 @@ impl<T: BlockTarget> Work<T> {
     ) -> Outcome {
         self.may_change()?;
         for (at, piece) in self.pieces(range) {
-            let mut buf = self.env.pool().take_reserved(piece.len);
-            take(at, buf.bytes_mut())?;
-            self.target.write(piece, buf.freeze(), durability).await?;
+            let request = self.write_request(piece, durability, |to| take(at, to))?;
+            self.transfer(request).await.result?;
         }
         self.host.count_write(range.len.0);
         Ok(())
@@ -94,4 +139,13 @@ impl<T: BlockTarget> Work<T> {
         self.host.count_write(0);
         Ok(())
     }
+}
+
+/// The buffer of a read.
+///
+/// # Errors
+/// That of the read. `TimedOut` if a drive still has the buffer, and the read returned no other.
+pub(crate) fn buffer_of(outcome: IoOutcome) -> Result<Buf, IoError> {
+    outcome.result?;
+    outcome.buffers.into_iter().next().ok_or(IoError::new(IoErrorKind::TimedOut))
 }

@@ -154,7 +154,7 @@ fn a_queue_that_makes_no_sense_ends_and_nothing_else_does() {
 
 #[test]
 fn no_request_is_lost_or_answered_twice_whenever_the_process_is_killed() {
-    let mut resumed = 0;
+    let (mut resumed, mut begun) = (0, 0);
     for seed in 0..200 {
         let mut rng = Rng::new(seed, "kill", "");
         let mut machine = Machine::start(seed, false, rng.chance(1, 2));
@@ -165,6 +165,8 @@ fn no_request_is_lost_or_answered_twice_whenever_the_process_is_killed() {
         }
         machine.write_all(&writes);
         writes.check(&machine.content());
+        begun += machine.begun();
     }
     assert!(resumed > 100, "{resumed} requests were repeated");
+    assert!(begun > 1000, "{begun} transfers took no task");
 }

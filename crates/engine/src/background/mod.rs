@@ -38,7 +38,7 @@ pub(crate) use running::Running;
 use crate::host::Volume;
 use crate::messages::{Done, ReportKind, answer_control};
 use crate::shard::Resources;
-use crate::task::{TaskId, TaskOrder, TaskPace};
+use crate::task::{TaskId, TaskKind, TaskOrder, TaskOutcome, TaskPace};
 use crate::volume::VolumeId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Tasks {
         let (tasks, watcher, volume) = (self.clone(), shard.watch_hosts(), volume.clone());
         let env = shard.env().clone();
         env.spawn("task", async move {
-            let outcome = running.run(kind, &volume).await;
+            let outcome = running.outcome(run(&running, kind, &volume).await);
             drop((watcher, volume));
             running.report_progress().await;
             tasks.running.borrow_mut().remove(&running.id);
@@ -115,5 +115,18 @@ impl Tasks {
     /// Drops all tasks: their shard is gone.
     pub(crate) fn forget_all(&self) {
         drop(self.running.take());
+    }
+}
+
+/// Executes an order. Writes that act like host writes go through `host`.
+async fn run(task: &Rc<Running>, kind: TaskKind, host: &Rc<Volume>) -> TaskOutcome {
+    match kind {
+        TaskKind::Rebuild { slot } => rebuild::rebuild(task, slot).await,
+        TaskKind::Copy { slot } => copy::copy(task, slot).await,
+        TaskKind::Check { repair } => check::check(task, repair).await,
+        TaskKind::Initialise { full } => init::initialise(task, host, full).await,
+        TaskKind::Relocate { slot } => relocate::relocate(task, slot, true).await,
+        TaskKind::Restore { slot } => relocate::relocate(task, slot, false).await,
+        TaskKind::RepairRange { slot, range } => mend_range::mend_range(task, slot, range).await,
     }
 }

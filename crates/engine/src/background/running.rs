@@ -1,11 +1,9 @@
 //! A task on one shard: its work, its progress and its end.
 
 use crate::background::pace::Pace;
-use crate::background::{check, copy, init, mend_range, rebuild, relocate};
-use crate::host::Volume;
 use crate::messages::ReportKind;
 use crate::recovery::Recovery;
-use crate::task::{TaskId, TaskKind, TaskOutcome, TaskPace, TaskProgress};
+use crate::task::{TaskId, TaskOutcome, TaskPace, TaskProgress};
 use platform::sync::Signal;
 use platform::{Env, Instant, IoError};
 use std::cell::{Cell, RefCell};
@@ -58,19 +56,8 @@ impl Running {
         })
     }
 
-    /// Executes the order. Writes that act like host writes go through `host`.
-    pub(crate) async fn run(self: &Rc<Self>, kind: TaskKind, host: &Rc<Volume>) -> TaskOutcome {
-        let outcome = match kind {
-            TaskKind::Rebuild { slot } => rebuild::rebuild(self, slot).await,
-            TaskKind::Copy { slot } => copy::copy(self, slot).await,
-            TaskKind::Check { repair } => check::check(self, repair).await,
-            TaskKind::Initialise { full } => init::initialise(self, host, full).await,
-            TaskKind::Relocate { slot } => relocate::relocate(self, slot, true).await,
-            TaskKind::Restore { slot } => relocate::relocate(self, slot, false).await,
-            TaskKind::RepairRange { slot, range } => {
-                mend_range::mend_range(self, slot, range).await
-            }
-        };
+    /// The outcome of a task whose work has ended like this.
+    pub(super) fn outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
         match (outcome, self.error.get()) {
             (TaskOutcome::Done, Some(error)) => TaskOutcome::Failed(error),
             (outcome, _) => outcome,

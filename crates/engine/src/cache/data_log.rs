@@ -33,16 +33,16 @@
 
 use crate::attachment::{DataLogPlace, DataLogTerms};
 use crate::cache::{Cache, Waiting};
-use crate::stripe::{Devices, record_slices};
+use crate::stripe::{Devices, Medium, RecordRing};
 use ::block_cache::Sequence;
-use platform::sync::{Credits, Signal};
-use platform::{Buf, IoError, IoErrorKind, Slice};
+use platform::sync::Signal;
+use platform::{IoError, IoErrorKind, Slice};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
-use write_log::{About, Batch, Begun, Change, ChangeKind, Head, LogId, Part, StripeRing};
+use write_log::{About, Batch, Change, ChangeKind, LogId, Part};
 
 /// A flush that would log a larger part of the ring destages everything instead: this is cheaper.
 const LARGEST_SHARE: u64 = 4;
@@ -80,21 +80,12 @@ struct Speaker {
 
 /// The ring of this shard.
 struct DataLog {
-    id: LogId,
-    at: ByteOffset,
-    devices: Rc<Devices>,
-    number: u32,
-    /// The offset of its ring in the log.
-    start: u64,
+    records: RecordRing,
     len: ByteCount,
-    ring: RefCell<StripeRing>,
     speakers: RefCell<VecDeque<Speaker>>,
     /// Records before this one are overtaken: the drives have newer, unlogged data of their
     /// stripes.
     overtaken: Cell<u64>,
-    /// The lock to write records and notices.
-    turn: Credits,
-    is_closed: Cell<bool>,
 }
 
 /// A data log that the volume no longer uses.
@@ -103,7 +94,7 @@ pub(crate) struct Left(Rc<DataLog>);
 impl Left {
     /// Waits until no write to it is in progress.
     pub(crate) async fn quiet(self) {
-        let _turn = self.0.turn.take(1).await;
+        let _turn = self.0.records.turn.take(1).await;
     }
 }
 
@@ -137,29 +128,19 @@ impl DataLog {
         let len = write_log::ring_len(place.len, shard.count()).ok_or_else(|| {
             format!("a data log of {} is too short for {} shards", place.len, shard.count())
         })?;
-        let devices = Devices::attach(shard.env(), &cache.spec, &place.devices);
+        let devices = Devices::attach(shard.env(), &cache.spec, &place.devices)
+            .map_err(|error| error.to_string())?;
+        let (id, medium) = (LogId(place.id.0), Medium::Devices(place.at, devices));
         Ok(DataLog {
-            id: LogId(place.id.0),
-            at: place.at,
-            devices: devices.map_err(|error| error.to_string())?,
-            number: u32::from(shard.index().0),
-            start: len.0 * u64::from(shard.index().0),
+            records: RecordRing::new(shard.env(), id, medium, shard.index().0, len),
             len,
-            ring: RefCell::new(StripeRing::new(len)),
             speakers: RefCell::default(),
             overtaken: Cell::new(0),
-            turn: Credits::new(shard.env(), 1),
-            is_closed: Cell::new(false),
         })
     }
 
-    fn head(&self, begun: &Begun, place: u64) -> Head {
-        let Begun { sequence, tail, firm } = *begun;
-        Head { id: self.id, ring: self.number, sequence, tail, firm, place: self.start + place }
-    }
-
     fn is_overtaken(&self) -> bool {
-        self.overtaken.get() > self.ring.borrow().counts_from()
+        self.overtaken.get() > self.records.ring().counts_from()
     }
 
     /// Completes records without remaining dirty data; a flush of the drives then retires them.
@@ -170,7 +151,7 @@ impl DataLog {
             speakers.pop_front_if(|speaker| oldest.is_none_or(|oldest| oldest > speaker.latest))
         {
             for _ in 0..done.stripes {
-                self.ring.borrow_mut().end(done.number);
+                self.records.ring_mut().end(done.number);
             }
         }
     }
@@ -242,7 +223,7 @@ impl Cache {
         }
         promises.changed.notify(self.shard.env());
         let Some(before) = before else { return Ok(None) };
-        before.is_closed.set(true);
+        before.records.is_closed.set(true);
         // The previous log's records no longer protect the dirty data, and the next log has none of
         // it.
         self.forget_logged();
@@ -269,7 +250,7 @@ impl Cache {
         let promises = &self.promises;
         promises.written.set(promises.written.get() + 1);
         if let Some(log) = promises.log() {
-            let ring = log.ring.borrow();
+            let ring = log.records.ring();
             if ring.says(stripe) {
                 log.overtaken.set(ring.next());
             }
@@ -312,7 +293,7 @@ impl Cache {
             match self.secure_by(&log).await {
                 // The closed log's data is still in the cache. Its records do not count, nor do
                 // those written meanwhile.
-                _ if log.is_closed.get() => self.drain_and_flush().await?,
+                _ if log.records.is_closed.get() => self.drain_and_flush().await?,
                 done => return done,
             }
             return self.fenced().await;
@@ -371,7 +352,7 @@ impl Cache {
                 failed => failed,
             };
             // Records of a log that was closed meanwhile do not count.
-            if logged.is_ok() && !log.is_closed.get() {
+            if logged.is_ok() && !log.records.is_closed.get() {
                 return logged;
             }
         }
@@ -388,10 +369,10 @@ impl Cache {
         stripe: StripeIndex,
     ) -> Result<(), IoError> {
         let Some(log) = self.promises.log() else { return self.fenced().await };
-        let says = log.ring.borrow().says(stripe);
+        let says = log.records.ring().says(stripe);
         match says
             || self.promises.about_to_be_logged.borrow().contains(&stripe)
-            || log.is_closed.get()
+            || log.records.is_closed.get()
         {
             true => self.revoke_promises().await,
             false => Ok(()),
@@ -405,9 +386,9 @@ impl Cache {
     /// As [`Cache::secure`].
     pub(crate) async fn revoke_promises(self: &Rc<Self>) -> Result<(), IoError> {
         if let Some(log) = self.promises.log() {
-            let forgotten = self.forget_records(&log, |log| log.ring.borrow().next()).await;
+            let forgotten = self.forget_records(&log, |log| log.records.ring().next()).await;
             // Records of a lost log do not count.
-            if !log.is_closed.get() {
+            if !log.records.is_closed.get() {
                 return forgotten;
             }
         }
@@ -449,7 +430,7 @@ impl Cache {
     /// The unlogged dirty data of lines, each line oldest first, in pieces that each fit one
     /// record.
     fn unlogged_of(&self, log: &DataLog, stripes: &BTreeSet<StripeIndex>) -> Unlogged {
-        let most = ByteCount(log.ring.borrow().most());
+        let most = ByteCount(log.records.ring().most());
         let (lines, mut unlogged) = (self.lines.borrow(), Unlogged::default());
         let whole = ByteRange::new(ByteOffset::ZERO, self.geometry().stripe_bytes());
         for stripe in stripes {
@@ -474,8 +455,8 @@ impl Cache {
 
     /// Logs all wanted lines: those of the caller and of other tasks.
     async fn log_wanted(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
-        let _turn = log.turn.take(1).await;
-        if log.is_closed.get() {
+        let _turn = log.records.turn.take(1).await;
+        if log.records.is_closed.get() {
             return Err(IoError::new(IoErrorKind::Gone));
         }
         let wanted = self.promises.wanted.take();
@@ -515,12 +496,11 @@ impl Cache {
         latest: Sequence,
     ) -> Result<(), IoError> {
         let part = |piece: &Piece| Part { changes: 1, slices: 1, carried: piece.slice.len() };
-        let batch = Batch::of(pieces.iter().map(part), log.ring.borrow().most());
+        let batch = Batch::of(pieces.iter().map(part), log.records.ring().most());
         let place = loop {
-            let place = log.ring.borrow().place_for(batch.len().0);
-            match place.filter(|_| !log.ring.borrow().has_failed()) {
+            match log.records.place_for(&batch) {
                 Some(place) => break place,
-                None if log.is_closed.get() => return Err(IoError::new(IoErrorKind::Gone)),
+                None if log.records.is_closed.get() => return Err(IoError::new(IoErrorKind::Gone)),
                 None => self.make_room(log).await?,
             }
         };
@@ -528,15 +508,6 @@ impl Cache {
         let about = |stripe| About { stripe, revokes: false, promises: true };
         let stripes: BTreeSet<StripeIndex> = pieces.iter().map(|piece| piece.stripe).collect();
         let abouts: SmallVec<[About; 8]> = stripes.iter().map(|stripe| about(*stripe)).collect();
-        let begun = log.ring.borrow_mut().begin(place, batch.len().0, &abouts);
-        if self.promises.is_out_of_date.get() {
-            log.overtaken.set(log.ring.borrow().next());
-        }
-        log.speakers.borrow_mut().push_back(Speaker {
-            number: begun.sequence,
-            stripes: abouts.len(),
-            latest,
-        });
         let changes: SmallVec<[Change; 8]> = pieces
             .iter()
             .map(|piece| {
@@ -544,21 +515,18 @@ impl Cache {
                 Change { slot: 0, kind: ChangeKind::Bytes, range }
             })
             .collect();
-        let buf = Buf::unpooled(Head::len(batch.changes));
         let carried = pieces.into_iter().map(|piece| piece.slice);
-        let slices = record_slices(&log.head(&begun, place), &batch, &changes, carried, buf);
-        let at = log.at + ByteCount(log.start + place);
-        match self.write_to_devices(&log.devices, at, &slices).await {
-            Ok(()) => {
-                log.ring.borrow_mut().landed(&begun);
-                Ok(())
-            }
-            Err(error) => {
-                log.speakers.borrow_mut().retain(|speaker| speaker.number != begun.sequence);
-                log.ring.borrow_mut().fail(begun.sequence);
-                Err(error)
-            }
+        let record = log.records.begin(&batch, place, &abouts, &changes, carried);
+        if self.promises.is_out_of_date.get() {
+            log.overtaken.set(log.records.ring().next());
         }
+        let number = record.number();
+        log.speakers.borrow_mut().push_back(Speaker { number, stripes: abouts.len(), latest });
+        let written = self.write_record(&log.records, record).await;
+        if written.is_err() {
+            log.speakers.borrow_mut().retain(|speaker| speaker.number != number);
+        }
+        written.map(drop)
     }
 
     /// Invalidates records before a number. The number is computed under `turn`: the previous
@@ -568,10 +536,10 @@ impl Cache {
         log: &Rc<DataLog>,
         before: Before,
     ) -> Result<(), IoError> {
-        let _turn = log.turn.take(1).await;
+        let _turn = log.records.turn.take(1).await;
         let number = before(log);
-        while log.ring.borrow().counts_from() < number {
-            if log.is_closed.get() {
+        while log.records.ring().counts_from() < number {
+            if log.records.is_closed.get() {
                 return Err(IoError::new(IoErrorKind::Gone));
             }
             self.make_room(log).await?;
@@ -582,14 +550,9 @@ impl Cache {
     /// Frees space: retires the older half of the records, or writes a notice of retired ones to
     /// the devices. The caller holds `turn`.
     async fn make_room(self: &Rc<Self>, log: &Rc<DataLog>) -> Result<(), IoError> {
-        if log.ring.borrow().can_announce() {
-            let (place, begun) = log.ring.borrow().begin_notice();
-            let buf = Buf::unpooled(Head::len(0));
-            let slices = record_slices(&log.head(&begun, place), &Batch::default(), &[], [], buf);
-            let at = log.at + ByteCount(log.start + place);
-            self.write_to_devices(&log.devices, at, &slices).await?;
-            log.ring.borrow_mut().noticed(&begun);
-            return Ok(());
+        let has_news = log.records.ring().can_announce();
+        if has_news {
+            return self.write_notice(&log.records).await;
         }
         self.retire_older_half(log).await
     }
@@ -599,15 +562,15 @@ impl Cache {
             self.destage_up_to(latest).await?;
         }
         log.settle(self.lines.borrow().oldest_dirty());
-        let settled = log.ring.borrow().settled();
+        let settled = log.records.ring().settled();
         self.flush_what_is_written().await?;
-        log.ring.borrow_mut().retire(settled);
+        log.records.ring_mut().retire(settled);
         Ok(())
     }
 
     /// Frees space in the background, before a write must wait for it.
     fn make_room_in_time(self: &Rc<Self>, log: &Rc<DataLog>) {
-        if !log.ring.borrow().is_due() || self.promises.is_making_room.get() {
+        if !log.records.ring().is_due() || self.promises.is_making_room.get() {
             return;
         }
         let Ok(user) = self.enter() else { return };

@@ -18,6 +18,7 @@ use crate::host::stripe_write::StripeWrite;
 use crate::host::volume::Entered;
 use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS, Recorded, StripeOp};
 use platform::{Bufs, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
+use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -47,8 +48,7 @@ struct UnderWay {
 #[derive(Default)]
 pub(super) struct Taskless {
     pub(super) spare: Spare,
-    under_way: RefCell<Vec<Option<UnderWay>>>,
-    free: RefCell<Vec<u32>>,
+    under_way: RefCell<Slab<UnderWay>>,
     /// Requests whose operations have returned and that need further ones: a task takes them.
     /// `None`: there is no such task.
     waiting: RefCell<Option<VecDeque<u32>>>,
@@ -156,8 +156,7 @@ impl Taskless {
     /// The operations of a request's step have been started: continues it if all have returned.
     fn started(self: &Rc<Self>, volume: &Rc<Volume>, place: u32) {
         let is_idle = {
-            let under_way = &mut self.under_way.borrow_mut()[place as usize];
-            let request = under_way.as_mut().expect("its starter holds it");
+            let request = &mut self.under_way.borrow_mut()[place as usize];
             request.is_starting = false;
             request.write().op.is_idle()
         };
@@ -168,8 +167,7 @@ impl Taskless {
 
     /// What `act` returns for the operation of a write to a stripe.
     fn with_op<T>(&self, place: u32, act: impl FnOnce(&mut StripeOp) -> T) -> T {
-        let under_way = &mut self.under_way.borrow_mut()[place as usize];
-        act(&mut under_way.as_mut().expect("its request is under way").write().op)
+        act(&mut self.under_way.borrow_mut()[place as usize].write().op)
     }
 
     /// Continues a write to a stripe whose reads have returned, or whose record is written.
@@ -212,21 +210,12 @@ impl Taskless {
 
     /// Gives a request its place.
     fn enter(&self, request: UnderWay) -> u32 {
-        let mut under_way = self.under_way.borrow_mut();
-        let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            under_way.push(None);
-            under_way.len() as u32 - 1
-        });
-        let before = under_way[place as usize].replace(request);
-        assert!(before.is_none(), "place {place} is free");
-        place
+        self.under_way.borrow_mut().insert(request) as u32
     }
 
     /// Takes a request out of its place.
     fn take(&self, place: u32) -> UnderWay {
-        let request = self.under_way.borrow_mut()[place as usize].take();
-        self.free.borrow_mut().push(place);
-        request.expect("its request is under way")
+        self.under_way.borrow_mut().remove(place as usize)
     }
 
     /// Starts operations. The last one may return, and end the request, before its start returns.
@@ -245,8 +234,8 @@ impl Taskless {
 
     /// An operation of a request has returned.
     fn note(&self, place: u32, number: usize, outcome: IoOutcome) -> Next {
-        let under_way = &mut self.under_way.borrow_mut()[place as usize];
-        let request = under_way.as_mut().expect("its request is under way");
+        let mut under_way = self.under_way.borrow_mut();
+        let request = &mut under_way[place as usize];
         let (is_last, ends) = match &mut request.begun {
             Begun::Direct(direct) => (direct.returned(&request.volume, number, outcome), true),
             Begun::Stripe(write) => {
@@ -255,7 +244,7 @@ impl Taskless {
             }
         };
         match (is_last, ends) {
-            (true, true) => Next::End(under_way.take().expect("its request is under way")),
+            (true, true) => Next::End(under_way.remove(place as usize)),
             (true, false) if !request.is_starting => Next::Continue,
             _ => Next::Nothing,
         }
@@ -270,8 +259,7 @@ impl Taskless {
         }
         *waiting = Some([place].into());
         let under_way = self.under_way.borrow();
-        let request = under_way[place as usize].as_ref().expect("its request is under way");
-        let volume = request.volume.clone();
+        let volume = under_way[place as usize].volume.clone();
         let env = volume.shard().env().clone();
         env.spawn("continue writes to stripes", Taskless::run_waiting(volume));
     }
@@ -309,7 +297,7 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         for place in self.places.drain(..) {
-            let request = self.taskless.under_way.borrow_mut()[place as usize].take();
+            let request = self.taskless.under_way.borrow_mut().try_remove(place as usize);
             drop(request);
         }
     }
@@ -321,19 +309,16 @@ impl OnReturn for Taskless {
         match self.note(place, number, outcome) {
             Next::Nothing => {}
             Next::Continue => self.continue_later(place),
-            Next::End(request) => {
-                self.free.borrow_mut().push(place);
-                match request.is_complete() {
-                    true => request.answer(),
-                    false => request.finish_in_task(),
-                }
-            }
+            Next::End(request) => match request.is_complete() {
+                true => request.answer(),
+                false => request.finish_in_task(),
+            },
         }
     }
 
     fn forgotten(&self, token: u32) {
         // The first of its operations.
-        let request = self.under_way.borrow_mut()[token as usize / MOST].take();
+        let request = self.under_way.borrow_mut().try_remove(token as usize / MOST);
         drop(request);
     }
 }

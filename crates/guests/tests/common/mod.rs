@@ -136,6 +136,11 @@ impl Machine {
         ByteCount(self.disk.longest.get())
     }
 
+    /// Transfers that took no task of a queue.
+    pub fn begun(&self) -> u64 {
+        self.disk.begun.get()
+    }
+
     pub fn content(&self) -> Vec<u8> {
         self.disk.bytes.borrow().clone()
     }

@@ -12,6 +12,7 @@ use crate::protocol::{Data, Protocol, Transfer};
 use platform::{
     BlockTarget, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver, Slices,
 };
+use slab::Slab;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -23,33 +24,21 @@ struct Started<R> {
 }
 
 /// The transfers of a session that no task waits for, by their places.
-pub(super) struct Transfers<R> {
-    under_way: RefCell<Vec<Option<Started<R>>>>,
-    free: RefCell<Vec<u32>>,
-}
+pub(super) struct Transfers<R>(RefCell<Slab<Started<R>>>);
 
 impl<R> Default for Transfers<R> {
     fn default() -> Transfers<R> {
-        Transfers { under_way: RefCell::default(), free: RefCell::default() }
+        Transfers(RefCell::default())
     }
 }
 
 impl<R> Transfers<R> {
     fn add(&self, started: Started<R>) -> u32 {
-        let mut under_way = self.under_way.borrow_mut();
-        let place = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            under_way.push(None);
-            under_way.len() as u32 - 1
-        });
-        let before = under_way[place as usize].replace(started);
-        assert!(before.is_none(), "place {place} is free");
-        place
+        self.0.borrow_mut().insert(started) as u32
     }
 
     fn take(&self, place: u32) -> Started<R> {
-        let started = self.under_way.borrow_mut()[place as usize].take();
-        self.free.borrow_mut().push(place);
-        started.expect("a transfer ends once")
+        self.0.borrow_mut().remove(place as usize)
     }
 }
 

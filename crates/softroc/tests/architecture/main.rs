@@ -193,7 +193,7 @@ fn the_data_path_takes_few_dependencies_from_outside() {
         ("write-log", &["crc32c", "smallvec"]),
         ("block-cache", &["smallvec"]),
         ("platform", &["smallvec"]),
-        ("engine", &["smallvec", "tracing"]),
+        ("engine", &["slab", "smallvec", "tracing"]),
     ]);
     let packages = packages();
     for (name, allowed) in allowed {

@@ -47,9 +47,7 @@
 //!
 //! # Invariants
 //! - A writer to the journal holds no lock that a flush needs: a full ring empties itself.
-//! - Records begin one at a time, each with all waiting entries, under the ring's `turn` lock.
-//!   Notices take the lock too. A record in flight completes without the lock, so its holder may
-//!   wait for it.
+//! - A record has all entries that wait when it begins.
 //! - A task writes each record ([`writer`]), not the writes that wait for it: these need no task.
 //!   While entries wait, there is such a task. If it ends before them, a kill has dropped it, and
 //!   they are dropped too.
@@ -65,12 +63,13 @@ mod writer;
 use crate::attachment::{JournalOn, JournalPlace};
 use crate::stripe::Stripes;
 use crate::stripe::execute::Memory;
+use crate::stripe::records::{Medium, RecordRing};
 use crate::volume::VolumeSpec;
 pub(crate) use devices::Devices;
-use ondisk::{TailPlace, Uuid};
+use ondisk::Uuid;
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
-use platform::sync::{Credits, Signal};
-use platform::{Buf, Durability, Env, Instant, IoError, IoOutcome, Receiver, Slice, Slices};
+use platform::sync::Signal;
+use platform::{Durability, Env, Instant, IoError, IoOutcome, Receiver, Slice, Slices};
 pub(crate) use slot::{ByJournal, JournalSlot};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -78,10 +77,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 pub use terms::JournalTerms;
 use terms::{Changes, Need, need};
-use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
+use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 pub use write_log::ring_len;
-use write_log::{About, Change, ChangeKind, LogId, StripeRing};
-pub(crate) use writer::record_slices;
+use write_log::{About, Change, ChangeKind, LogId};
 
 /// The record content of one write.
 struct Entry {
@@ -111,26 +109,11 @@ impl Drop for Entry {
     }
 }
 
-/// The storage of a journal, attached to one shard.
-enum Medium {
-    /// The members, which may change; see [`JournalOn::Members`].
-    Members { at: ByteCount, tail: TailPlace },
-    /// Each device, from this offset.
-    Devices(ByteOffset, Rc<Devices>),
-}
-
 /// The journal of a volume on one shard.
 pub(crate) struct Journal {
-    id: LogId,
-    medium: Medium,
-    number: u32,
-    /// The offset of its ring in the journal.
-    start: u64,
+    records: RecordRing,
     terms: JournalTerms,
-    ring: RefCell<StripeRing>,
     waiting: RefCell<VecDeque<Entry>>,
-    /// The lock to begin a record or a notice.
-    turn: Credits,
     /// A task has been started to write a record, and has not begun it yet.
     is_beginning: Cell<bool>,
     under_way: Cell<usize>,
@@ -139,10 +122,6 @@ pub(crate) struct Journal {
     retiring: Cell<bool>,
     /// The time of the last retirement.
     retired_at: Cell<Instant>,
-    /// Free header buffers for records.
-    heads: RefCell<Vec<Buf>>,
-    /// The journal has been replaced or removed: nothing is written to it.
-    is_closed: Cell<bool>,
     /// Notifies that a record is complete or retired.
     changed: Signal,
 }
@@ -164,27 +143,22 @@ impl Journal {
         let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place, shards);
         let Some(terms) = terms else { return Ok(None) };
         let medium = match &place.on {
-            JournalOn::Members { at, tail } => Medium::Members { at: *at, tail: *tail },
+            JournalOn::Members { at, tail } => {
+                Medium::Members { at: *at, tail: *tail, copies: terms.copies }
+            }
             JournalOn::Devices { at, devices } => {
                 Medium::Devices(*at, Devices::attach(env, spec, devices)?)
             }
         };
         Ok(Some(Rc::new(Journal {
-            id: LogId(place.id.0),
-            medium,
-            number: u32::from(shard),
-            start: terms.ring.0 * u64::from(shard),
-            ring: RefCell::new(StripeRing::new(terms.ring)),
+            records: RecordRing::new(env, LogId(place.id.0), medium, shard, terms.ring),
             terms,
             waiting: RefCell::default(),
-            turn: Credits::new(env, 1),
             is_beginning: Cell::new(false),
             under_way: Cell::new(0),
             last_batch: Cell::new(0),
             retiring: Cell::new(false),
             retired_at: Cell::new(env.now()),
-            heads: RefCell::default(),
-            is_closed: Cell::new(false),
             changed: Signal::default(),
         })))
     }
@@ -193,11 +167,11 @@ impl Journal {
 impl Journal {
     /// Whether a replay is certain to find its records after a crash.
     fn promises(&self) -> bool {
-        let is_held = match &self.medium {
+        let is_held = match &self.records.medium {
             Medium::Devices(_, devices) => devices.serving() == 0,
             Medium::Members { .. } => false,
         };
-        !is_held && !self.is_closed.get()
+        !is_held && !self.records.is_closed.get()
     }
 }
 
@@ -286,7 +260,7 @@ impl Drop for Kept {
             self.volume.journal.whole_stripes.note(stripe);
         }
         if let Some(sequence) = self.sequence {
-            self.journal.ring.borrow_mut().end(sequence);
+            self.journal.records.ring_mut().end(sequence);
             self.journal.changed.notify(self.volume.shard.env());
         }
     }
@@ -312,7 +286,7 @@ impl Stripes {
             let kept = self.keep_there(&journal, plan, memory, asked).await;
             // The journal's devices failed meanwhile: its records do not count, and another
             // journal or none replaces it.
-            if !journal.is_closed.get() {
+            if !journal.records.is_closed.get() {
                 return kept;
             }
         }
@@ -409,7 +383,7 @@ impl Stripes {
         let stripe = plan.stripe();
         let parts: DriveSet = self.map(stripe).drives().collect();
         let stale = self.state().stale_in(self.region_of(stripe));
-        let ring = journal.ring.borrow();
+        let ring = journal.records.ring();
         need(plan, &parts, &stale, ring.says(stripe), || ring.promises(stripe))
     }
 
@@ -435,13 +409,13 @@ impl Stripes {
 
     /// Whether live records cover a stripe. While the caller holds it, no other task adds one.
     pub(crate) fn is_said(&self, stripe: StripeIndex) -> bool {
-        self.journal.now().is_some_and(|journal| journal.ring.borrow().says(stripe))
+        self.journal.now().is_some_and(|journal| journal.records.ring().says(stripe))
     }
 
     /// Stops writing records to a log device: the members record its failure.
     pub(crate) fn leave_log_device(&self, device: Uuid) {
         if let Some(journal) = self.journal.now()
-            && let Medium::Devices(_, devices) = &journal.medium
+            && let Medium::Devices(_, devices) = &journal.records.medium
         {
             devices.leave(self.shard.env(), device);
         }
@@ -453,7 +427,7 @@ impl Stripes {
     /// When the drives cannot be flushed.
     pub(crate) async fn hold_log_device(self: &Rc<Self>, device: Uuid) -> Result<(), IoError> {
         if let Some(journal) = self.journal.now()
-            && let Medium::Devices(_, devices) = &journal.medium
+            && let Medium::Devices(_, devices) = &journal.records.medium
         {
             devices.hold(device);
         }
@@ -463,7 +437,7 @@ impl Stripes {
     /// Returns a log device to service: its failure could not be recorded.
     pub(crate) fn take_back_log_device(&self, device: Uuid) {
         if let Some(journal) = self.journal.now()
-            && let Medium::Devices(_, devices) = &journal.medium
+            && let Medium::Devices(_, devices) = &journal.records.medium
         {
             devices.take_back(self.shard.env(), device);
         }
@@ -508,7 +482,7 @@ impl Stripes {
         health: impl Fn(StripeIndex) -> Health,
     ) -> Result<Explanation, Unplannable> {
         let (journal, state, none) = (self.journal.now(), self.state(), DriveSet::EMPTY);
-        let terms = journal.as_ref().map(|journal| match &journal.medium {
+        let terms = journal.as_ref().map(|journal| match &journal.records.medium {
             Medium::Members { .. } => journal.terms.clone(),
             Medium::Devices(_, devices) => journal.terms.on_devices(devices.serving()),
         });

@@ -13,8 +13,9 @@
 //!   after these writes are done and the drives are flushed.
 //! - The controller writes the label: a journal is complete only when every shard uses it.
 
-use super::{Journal, JournalPlace, Medium};
+use super::{Journal, JournalPlace};
 use crate::stripe::Stripes;
+use crate::stripe::records::Medium;
 use crate::volume::VolumeSpec;
 use ondisk::Uuid;
 use platform::sync::Signal;
@@ -116,7 +117,7 @@ impl Stripes {
         place: Option<&JournalPlace>,
     ) -> Result<bool, String> {
         let is_lost = |journal: &RefCell<Option<Rc<Journal>>>| {
-            journal.borrow().as_ref().is_some_and(|journal| journal.id == LogId(lost.0))
+            journal.borrow().as_ref().is_some_and(|journal| journal.records.id == LogId(lost.0))
         };
         let mut both = [&self.journal.now, &self.journal.coming].into_iter();
         let Some(place_of) = both.find(|journal| is_lost(journal)) else {
@@ -124,9 +125,9 @@ impl Stripes {
         };
         let next = self.new_journal(place)?;
         if let Some(lost) = place_of.replace(next) {
-            lost.is_closed.set(true);
+            lost.records.is_closed.set(true);
             lost.changed.notify(self.shard.env());
-            if let Medium::Devices(_, devices) = &lost.medium {
+            if let Medium::Devices(_, devices) = &lost.records.medium {
                 devices.ids().for_each(|device| devices.leave(self.shard.env(), device));
             }
         }
@@ -172,20 +173,22 @@ impl Stripes {
             // records that waited for space in this one.
             let before = slot.now();
             let _turn = match &before {
-                Some(journal) => Some(journal.turn.take(1).await),
+                Some(journal) => Some(journal.records.turn.take(1).await),
                 None => None,
             };
             if let Some(journal) = &before {
-                let next = journal.ring.borrow().next();
-                while !journal.is_closed.get() && journal.ring.borrow().counts_from() < next {
+                let next = journal.records.ring().next();
+                while !journal.records.is_closed.get()
+                    && journal.records.ring().counts_from() < next
+                {
                     self.make_room_unless_lost(journal).await?;
                 }
             }
             self.flush_once().await?;
             // Repairs pass no gate.
-            let is_lost = before.as_ref().is_some_and(|journal| journal.is_closed.get());
+            let is_lost = before.as_ref().is_some_and(|journal| journal.records.is_closed.get());
             if slot.writes.get() == 0 && !is_lost {
-                before.iter().for_each(|journal| journal.is_closed.set(true));
+                before.iter().for_each(|journal| journal.records.is_closed.set(true));
                 slot.now.replace(slot.coming.take());
                 break;
             }
