@@ -60,7 +60,7 @@ impl StripeWrite {
         self.within.len
     }
 
-    /// Finishes a write that is not complete: by its plan once it is committed, else by other plans.
+    /// Finishes a write that is not complete: by its plan if it is committed, else by another one.
     ///
     /// # Errors
     /// Those of [`Volume::write`](crate::Volume::write).

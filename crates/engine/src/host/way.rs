@@ -92,7 +92,8 @@ pub(super) trait Facts {
     fn is_well(&self) -> bool;
     /// One strip of a mirror, on this shard, without a fault.
     fn may_go_to_copies(&self) -> bool;
-    /// Inside one stripe with parity, on this shard, without a fault or a drive that is late. Writes that touch an end of a stripe may belong to a stream: the cache joins these.
+    /// Inside one stripe with parity, on this shard, without a fault or a late drive. Writes that
+    /// touch an end of a stripe may belong to a stream: the cache joins these.
     fn may_be_operation(&self) -> bool;
     /// Hosts see the volume: requests of tasks over several strips go by plans.
     fn is_shown(&self) -> bool;

@@ -268,8 +268,8 @@ impl StripeOp {
         time
     }
 
-    /// Begins its record, if it needs one; `tell` gets it as an operation with a drive. From its end
-    /// on, the operation is committed.
+    /// Begins its record, if it needs one; `tell` gets it like an operation with a drive. Once the
+    /// record is written, the operation is committed.
     pub(crate) fn record(
         &mut self,
         stripes: &Rc<Stripes>,
