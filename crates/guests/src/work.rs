@@ -66,8 +66,9 @@ impl<T: BlockTarget> Work<T> {
         let (io, completion) = self.env.start_operation(None);
         match self.target.begin(request, Receiver::Completion(completion)) {
             None => io.await,
-            Some((request, _)) => {
+            Some((request, receiver)) => {
                 io.abandon();
+                drop(receiver);
                 self.transfer_by_call(request).await
             }
         }

@@ -48,6 +48,8 @@ pub(crate) struct Pace {
     /// By the limit of bytes per second: the earliest start of the next batch. A batch counts from
     /// its start, as long as the latest complete one, and exactly once it is complete.
     not_before: Cell<Instant>,
+    /// Counts the changes of the limit: what was done by an earlier one does not count.
+    limits: Cell<u64>,
     /// The number of batches in progress.
     under_way: Cell<usize>,
     /// The start of the latest batch.
@@ -65,7 +67,8 @@ pub(crate) struct Pace {
 pub(crate) struct Batch<'a> {
     pace: &'a Pace,
     began: Instant,
-    /// The time that it counts for by the limit.
+    /// The limit at its start, by number, and the time that it counts for by it.
+    limit: u64,
     counted: Duration,
 }
 
@@ -87,6 +90,7 @@ impl Pace {
             stopped: Cell::new(false),
             changed: Signal::default(),
             not_before: Cell::default(),
+            limits: Cell::new(0),
             under_way: Cell::new(0),
             began: Cell::default(),
             due: Cell::default(),
@@ -99,7 +103,7 @@ impl Pace {
     pub(crate) fn set(&self, env: &Env, pace: TaskPace) {
         let before = self.pace.replace(pace);
         if before.max_bytes_per_s != pace.max_bytes_per_s {
-            // What it did by another limit does not count.
+            self.limits.set(self.limits.get() + 1);
             self.not_before.set(env.now());
         }
         self.changed.notify(env);
@@ -161,7 +165,7 @@ impl Pace {
         let is_full = volume.shard.hosts().level() == FULL_LEVEL;
         let level = if is_full { FULL_LEVEL } else { 0 };
         self.rest(volume, self.bytes.get(), level);
-        Batch { pace: self, began: now, counted }
+        Batch { pace: self, began: now, limit: self.limits.get(), counted }
     }
 
     /// The least time for so many bytes by the limit.
@@ -200,7 +204,9 @@ impl Batch<'_> {
     /// It is complete and moved `bytes` on drives.
     pub(crate) fn took(self, volume: &Recovery, bytes: u64) {
         let pace = self.pace;
-        pace.not_before.set(pace.not_before.get() + pace.time_by_limit(bytes));
+        if self.limit == pace.limits.get() {
+            pace.not_before.set(pace.not_before.get() + pace.time_by_limit(bytes));
+        }
         pace.took(volume, self.began, bytes);
     }
 }
@@ -209,6 +215,9 @@ impl Drop for Batch<'_> {
     fn drop(&mut self) {
         let pace = self.pace;
         pace.under_way.set(pace.under_way.get() - 1);
+        if self.limit != pace.limits.get() {
+            return;
+        }
         let counted = u64::try_from(self.counted.as_nanos()).unwrap_or(u64::MAX);
         let not_before = pace.not_before.get().ns.saturating_sub(counted);
         pace.not_before.set(Instant { ns: not_before });

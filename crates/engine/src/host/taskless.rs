@@ -180,7 +180,8 @@ impl Taskless {
             Some(time) if time.is_zero() => self.record(volume, place),
             Some(time) => {
                 let (env, volume) = (volume.shard().env().clone(), volume.clone());
-                let mut waiting = Waiting { taskless: self.clone(), places: [place].into() };
+                let (taskless, places) = (self.clone(), [place].into());
+                let mut waiting = Waiting { taskless, places, with_queue: false };
                 env.clone().spawn("compute redundancy", async move {
                     env.sleep(time).await;
                     waiting.places.clear();
@@ -261,13 +262,14 @@ impl Taskless {
         let under_way = self.under_way.borrow();
         let volume = under_way[place as usize].volume.clone();
         let env = volume.shard().env().clone();
-        env.spawn("continue writes to stripes", Taskless::run_waiting(volume));
+        let (taskless, places) = (volume.taskless.clone(), VecDeque::new());
+        let held = Waiting { taskless, places, with_queue: true };
+        env.spawn("continue writes to stripes", Taskless::run_waiting(volume, held));
     }
 
-    async fn run_waiting(volume: Rc<Volume>) {
+    async fn run_waiting(volume: Rc<Volume>, mut held: Waiting) {
         let taskless = volume.taskless.clone();
         let env = volume.shard().env().clone();
-        let mut held = Waiting { taskless: taskless.clone(), places: VecDeque::new() };
         loop {
             if held.places.is_empty() {
                 let mut waiting = taskless.waiting.borrow_mut();
@@ -292,10 +294,15 @@ impl Taskless {
 struct Waiting {
     taskless: Rc<Taskless>,
     places: VecDeque<u32>,
+    /// Those of [`Taskless::waiting`] as well.
+    with_queue: bool,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.with_queue {
+            self.places.extend(self.taskless.waiting.take().into_iter().flatten());
+        }
         for place in self.places.drain(..) {
             let request = self.taskless.under_way.borrow_mut().try_remove(place as usize);
             drop(request);

@@ -297,7 +297,7 @@ impl StripeOp {
             unreachable!("a record is written once");
         };
         let done = |number| recording.done(stripes, &self.plan, self.durability, number);
-        self.kept = number.ok().map(done);
+        self.kept = number.ok().and_then(done);
     }
 
     /// Adds the writes of its plan. From their start on, the operation is committed in any case.

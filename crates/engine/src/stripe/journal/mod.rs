@@ -193,15 +193,17 @@ pub(in crate::stripe) struct Recording {
 }
 
 impl Recording {
-    /// The record is durable, and has this number.
+    /// The record is durable, and has this number. `None`: the journal was lost meanwhile, and its
+    /// records do not count.
     pub(in crate::stripe) fn done(
         self,
         volume: &Rc<Stripes>,
         plan: &Plan,
         asked: Durability,
         number: u64,
-    ) -> Kept {
-        Kept::new((volume, &self.journal), plan, (self.need, asked), Some(number))
+    ) -> Option<Kept> {
+        let kept = Kept::new((volume, &self.journal), plan, (self.need, asked), Some(number));
+        Some(kept).filter(|_| !self.journal.records.is_closed.get())
     }
 }
 
