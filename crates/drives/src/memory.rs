@@ -30,8 +30,9 @@ const PAGE: usize = 4096;
 /// which is rewritten often.
 const LARGE_PAGE_MIN: u32 = (CHUNK / PAGE / 4) as u32;
 
-/// A first write of this length to the start of a chunk is likely one of many in order. Then the
-/// chunk gets a large page at once: later, what was written would be copied there.
+/// A first write of this length to the start of a chunk is likely the first of several in order.
+/// The chunk then gets a large page at once. Otherwise its data is first written to small pages,
+/// and copied to the large page later.
 const IN_ORDER: usize = 64 << 10;
 
 /// Chunk slots that are allocated together, on the first access to one of them.

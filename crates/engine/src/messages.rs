@@ -231,12 +231,12 @@ pub struct HostRequests {
     pub volume: VolumeId,
     /// Their number.
     pub all: u64,
-    /// Those that were much slower than requests without tasks.
+    /// How many of them were much slower than requests without tasks.
     pub slow: u64,
 }
 
 impl HostRequests {
-    /// Those that are not among earlier requests of all volumes.
+    /// The difference to the volume's requests in an `earlier` report.
     pub(crate) fn since(&self, earlier: &[HostRequests]) -> HostRequests {
         let before = earlier.iter().find(|before| before.volume == self.volume);
         let (all, slow) = before.map_or((0, 0), |before| (before.all, before.slow));

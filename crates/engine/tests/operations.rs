@@ -4,7 +4,7 @@ use crate::common::{Bench, Setup, data, drive, envs, open, parity, pattern, read
 use engine::{Attachment, JournalOn, JournalPlace, LogDevice, ReportKind};
 use layout::Level;
 use ondisk::{TailPlace, Uuid};
-use platform::{Durability, Env, IoErrorKind, IoOutcome, IoRequest, Receiver};
+use platform::{Durability, Env, IoError, IoErrorKind, IoOutcome, IoRequest, JoinHandle, Receiver};
 use platform_sim::{DriveOptions, Order, Sim, SimDrive, SimOptions};
 use smallvec::smallvec;
 use std::time::Duration;
@@ -71,6 +71,12 @@ async fn write_operation(bench: &Bench, at: u64, bytes: &[u8]) -> Option<IoOutco
             None
         }
     }
+}
+
+/// A host writes to the second strip of the first stripe.
+fn begin_write(bench: &Bench, new: &[u8]) -> JoinHandle<Result<(), IoError>> {
+    let (volume, new) = (bench.volume().clone(), new.to_vec());
+    bench.env.spawn("host", async move { write(&volume, STRIP + 512, &new).await })
 }
 
 /// Content of some stripes, so that they are initialised and marked.
@@ -219,10 +225,7 @@ fn run_a_plan_of_an_earlier_state(journal: Journal) {
         slow.hold();
         let new = pattern(9, 1024);
         bytes[STRIP as usize + 512..][..1024].copy_from_slice(&new);
-        let host = {
-            let (volume, new) = (bench.volume().clone(), new.clone());
-            bench.env.spawn("host", async move { write(&volume, STRIP + 512, &new).await })
-        };
+        let host = begin_write(&bench, &new);
         bench.wait(Duration::from_millis(1)).await;
         assert_eq!(slow.in_flight(), 1, "it reads the old data");
         let (other, _) = data(&setup, 0, 0);
@@ -261,10 +264,7 @@ fn a_write_with_a_record_is_finished_by_its_plan_when_a_drive_fails() {
             log.hold();
             let new = pattern(9, 1024);
             bytes[STRIP as usize + 512..][..1024].copy_from_slice(&new);
-            let host = {
-                let (volume, new) = (bench.volume().clone(), new.clone());
-                bench.env.spawn("host", async move { write(&volume, STRIP + 512, &new).await })
-            };
+            let host = begin_write(&bench, &new);
             bench.wait(Duration::from_millis(1)).await;
             assert_eq!(log.in_flight(), 1, "its record is being written");
             let before: u64 = drives[..4].iter().map(|member| member.stats().writes).sum();
@@ -303,8 +303,8 @@ fn first_on(setup: &Setup, slot: u16) -> u64 {
     (stripe * 3 + u64::from(index)) * STRIP
 }
 
-/// The log device fails the record of a write. Its host gets no acknowledgement before the members
-/// have a journal, and no drive has changed by then.
+/// A busy log device refuses the record of a write: no member changes. The write is done again with
+/// another record, and its host gets an error if that is refused too.
 #[test]
 fn a_write_whose_record_fails_writes_nothing() {
     let setup = Setup::new(Level::Raid5, 4);

@@ -37,7 +37,7 @@ const FLOOR_PERCENT: u64 = 5;
 /// The speed of the drives is measured over this time without hosts.
 const MEASURED_FOR: Duration = Duration::from_millis(250);
 
-/// The highest speeds decrease by one in so many with each measurement.
+/// Each measurement decreases the highest speeds by one part in this number.
 const AGES_BY: u64 = 256;
 
 /// The pace of one task on one shard.
@@ -48,7 +48,7 @@ pub(crate) struct Pace {
     /// By the limit of bytes per second: the earliest start of the next batch. A batch counts from
     /// its start, as long as the latest complete one, and exactly once it is complete.
     not_before: Cell<Instant>,
-    /// Counts the changes of the limit: what was done by an earlier one does not count.
+    /// The number of changes of the limit. Batches that began before the latest one do not count.
     limits: Cell<u64>,
     /// The number of batches in progress.
     under_way: Cell<usize>,
@@ -168,7 +168,7 @@ impl Pace {
         Batch { pace: self, began: now, limit: self.limits.get(), counted }
     }
 
-    /// The least time for so many bytes by the limit.
+    /// The shortest time in which the limit allows these bytes.
     fn time_by_limit(&self, bytes: u64) -> Duration {
         self.pace.get().max_bytes_per_s.map_or(Duration::ZERO, |limit| time_of(bytes, limit))
     }
@@ -186,7 +186,7 @@ impl Pace {
         }
     }
 
-    /// Sets the rest after the latest batch, of so many bytes. `level`: see [`period`].
+    /// Sets the rest after the latest batch, which moves `bytes`. `level`: see [`period`].
     fn rest(&self, volume: &Recovery, bytes: u64, level: u32) {
         let (pace, speed) = (self.pace.get(), self.speed.get());
         let floor = speed.of_drives(volume.members.rotate()) * FLOOR_PERCENT / 100;

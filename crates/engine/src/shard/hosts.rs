@@ -17,7 +17,7 @@ const LINGER: Duration = Duration::from_millis(250);
 /// The interval at which shards are asked for host activity.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// A shard measures durations, and remembers what it reported, for this long after it was asked.
+/// For this long after a query a shard measures durations, and keeps its last reply.
 const ASKED_FOR: Duration = Duration::from_secs(1);
 
 /// Host activity, as known to one shard.
@@ -39,7 +39,7 @@ pub(crate) struct HostActivity {
     watchers: Cell<usize>,
 }
 
-/// A shard with tasks, as far as it was answered.
+/// A shard that asks, and the last reply to it.
 #[derive(Default)]
 struct Asker {
     asked: Instant,

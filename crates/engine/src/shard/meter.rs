@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The percentile that is measured: p99.
 pub(crate) const SLOW_ONE_IN: u64 = 100;
 
-/// A slow request took so many percent of the usual limit.
+/// A request is slow if it takes more than this percentage of the usual limit.
 const SLOW_PERCENT: u64 = 140;
 
 /// The least usual limit: the clock is read once per round of the loop.
@@ -95,7 +95,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A request that began so many ms after the start of a cycle.
+    /// Notes a request that began `at_ms` milliseconds after the start of a cycle.
     fn note(meter: &HostMeter, cycle: u64, at_ms: u64, took_us: u64) {
         let began = Instant { ns: (cycle * 470 + at_ms) * MS };
         meter.note(Cycle::of(false), began, began + Duration::from_micros(took_us));
