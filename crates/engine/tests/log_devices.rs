@@ -218,13 +218,20 @@ fn a_journal_goes_from_the_members_to_a_device_and_back() {
 /// afterwards: it was acknowledged as durable by a record that was about to be invalidated.
 #[test]
 fn a_write_whose_record_is_about_to_be_lost_is_flushed_before_it_is_told_as_durable() {
-    run(1, &DEVICES[..1], |bench, drives| async move {
+    // At an end of its stripe, where it takes a task, and inside, where it takes none.
+    for at in [0, 512] {
+        lose_the_record_of_a_write(at);
+    }
+}
+
+fn lose_the_record_of_a_write(at: u64) {
+    run(1, &DEVICES[..1], move |bench, drives| async move {
         write(bench.volume(), 0, &[1; 512]).await.expect("written");
         // The time for its reads and its writes.
         drives[..4].iter().for_each(|member| member.stall_next(2, Duration::from_millis(200)));
         let (volume, data) = (bench.volume().clone(), Buf::copy_of(&[7; 512]).freeze());
         let written = bench.env.spawn("host", async move {
-            volume.write(range(0, 512), data, Durability::Durable).await
+            volume.write(range(at, 512), data, Durability::Durable).await
         });
         bench.wait(Duration::from_millis(300)).await;
         assert_eq!(
