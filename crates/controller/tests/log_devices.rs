@@ -4,7 +4,7 @@
 use crate::common::events::{End, at_every_event, end};
 use crate::common::work::{ALL, Log, OLD, STRIP, begin_work, look};
 use crate::common::{Bench, MIB};
-use controller::{Command, DiscardLog, ErrorKind, Reply, VolumeState};
+use controller::{Command, DiscardLog, ErrorKind, LogDeviceState, Reply, VolumeState};
 use platform::{Buf, Durability, IoErrorKind};
 use platform_sim::SimDrive;
 use std::cell::RefCell;
@@ -433,6 +433,33 @@ fn the_journal_on_the_members_does_not_tell_of_what_went_by_the_lost_one() {
     );
     bench.wait(30);
     assert!(slow.is_finished() && next.is_finished() && is_covered(&mut bench));
+}
+
+/// The names of drives were exchanged between two starts: a log device has the name of a drive that
+/// was too small for one. The size of that drive is remembered by its name, and the log device's
+/// label does not fit it. Torture seed 2912061635.
+#[test]
+fn a_log_device_is_found_under_the_name_of_a_smaller_drive() {
+    let mut bench = prepared(15, 2, &[]);
+    bench.add_drives(&["small"], 4 * MIB);
+    let drives = ["x", "small"].map(|name| bench.sim.drive(name).expect("the drive exists"));
+    let connect = |bench: &mut Bench, bays: [&str; 2]| {
+        drives.iter().zip(bays).for_each(|(drive, bay)| bench.sim.alias_drive(drive, bay));
+    };
+    connect(&mut bench, ["bay0", "bay1"]);
+    bench.ask(add(&["bay0", "y"])).expect("added");
+    bench.ask(Command::DriveAdd { drive: "bay1".into(), size_bytes: None }).expect("registered");
+    bench.shut_down();
+    connect(&mut bench, ["bay1", "bay0"]);
+    bench.restart(&[]);
+    match bench.ask(Command::LogList {}).expect("listed") {
+        Reply::Logs { logs, .. } => {
+            let states = logs.iter().flat_map(|log| &log.devices).map(|device| device.state);
+            assert_eq!(states.collect::<Vec<_>>(), [LogDeviceState::Online; 2], "{logs:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(is_covered(&mut bench));
 }
 
 /// A late record may still land on a log device. After the removal of the log the device stays

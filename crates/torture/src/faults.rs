@@ -205,6 +205,11 @@ impl Faults {
         self.happened += 1;
     }
 
+    /// Slots whose drive such an order may have removed already.
+    pub fn ordered(&self) -> DriveSet {
+        self.ordered
+    }
+
     /// The reply to that order arrived: the drive's state is known.
     pub fn answered(&mut self, slot: DriveIndex) {
         self.ordered.remove(slot);

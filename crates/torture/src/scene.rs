@@ -592,7 +592,8 @@ impl Scene {
         error: IoError,
     ) -> Result<()> {
         self.tell(|| format!("{what} of {range:?} failed: {error}"));
-        let lost = self.has_lost_blocks.get() && error.kind == IoErrorKind::Medium;
+        let lost = (self.has_lost_blocks.get() || self.may_lack_copy())
+            && error.kind == IoErrorKind::Medium;
         let could_fail_meanwhile = begun.ended_failing != self.ended_failing.get();
         // A write whose journal record failed may fail as well, and so may requests that need data
         // which a failed write left without redundancy.

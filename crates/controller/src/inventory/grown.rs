@@ -206,7 +206,9 @@ impl Ending {
                 at_end.content.label().is_none_or(|label| label.array != found.array)
             }
             (LabelSeen::Sound(_) | LabelSeen::Headless(_), _) => true,
-            (_, LabelSeen::Sound(_)) => false,
+            // A log device's label is at its start, which the earlier drive of that name shares,
+            // and which may not fit its size.
+            (_, LabelSeen::Sound(_) | LabelSeen::Log(_)) => false,
             (LabelSeen::Blank, LabelSeen::Blank) => earlier.read_undo(false).await.is_some(),
             (LabelSeen::Blank | LabelSeen::Log(_), _) => false,
             (LabelSeen::Bad(_) | LabelSeen::Foreign(_), _) => true,

@@ -20,6 +20,16 @@ impl Scene {
         self.is_too_much_lost() || self.array.faults.borrow().is_busy()
     }
 
+    /// Whether an unanswered order may have removed a drive whose data is in unreadable blocks
+    /// elsewhere: the controller, which has not read them, carries out the order without data loss.
+    pub(super) fn may_lack_copy(&self) -> bool {
+        let faults = self.array.faults.borrow();
+        let (ordered, unreadable) = (faults.ordered(), faults.unreadable());
+        !ordered.is_empty()
+            && !unreadable.is_empty()
+            && !self.survives(&unreadable.union(&ordered).union(&self.array.out.get()))
+    }
+
     pub(super) fn is_too_much_lost(&self) -> bool {
         let bad = self.array.unaccepted(&DriveSet::EMPTY);
         let unknown_parity = self.parity_may_lie() && !self.synced.get();

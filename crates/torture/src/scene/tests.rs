@@ -257,6 +257,28 @@ fn a_drive_that_was_ordered_out_may_be_out_until_the_order_is_answered() {
     assert!(crate::faults::may_lose(&scene, other), "the next start reported it");
 }
 
+/// Seed 2912061406: a rebuilt drive had an unreadable block, an order removed its mirror without
+/// data loss, and a request of that block failed before the reply.
+#[test]
+fn a_block_may_be_unreadable_while_an_order_removes_the_drive_with_its_copy() {
+    let scene = with_journal(Level::Raid1);
+    let (ordered, unreadable) = (DriveIndex(0), DriveIndex(1));
+    let fails = |kind| {
+        let (range, begun) =
+            (ByteRange::new(ByteOffset(0), ByteCount(4096)), scene.begin_request());
+        scene.judge_error("a read", range, begun, IoError::new(kind)).is_ok()
+    };
+    scene.array.faults.borrow_mut().cannot_read(unreadable);
+    assert!(!fails(IoErrorKind::Medium), "the other drive has a copy");
+    let before = scene.array.faults.borrow().clone();
+    scene.array.faults.borrow_mut().may_be_taken(ordered);
+    assert!(fails(IoErrorKind::Medium), "the only other copy may be removed");
+    assert!(!fails(IoErrorKind::Gone), "a drive is left");
+    scene.array.faults.borrow_mut().was_refused(ordered, &before);
+    scene.array.faults.borrow_mut().answered(ordered);
+    assert!(!fails(IoErrorKind::Medium), "the order was refused");
+}
+
 /// Seed 3141592743: a drive was lost beside stripes that a crash had torn, and an order removed its
 /// rebuilding replacement without data loss. Earlier losses stayed.
 #[test]
