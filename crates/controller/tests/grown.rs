@@ -264,6 +264,25 @@ fn a_drive_that_cannot_be_read_at_a_start_is_found_at_the_next_one() {
     }
 }
 
+/// A file that had become larger was cut off, and a start remembered the length that was left. When
+/// the rest was back, the label was searched at that length and at the end, and found at neither.
+/// Torture seed 3733000479.
+#[test]
+fn a_drive_that_was_cut_off_after_it_became_larger_is_found_once_it_is_whole() {
+    let (mut bench, bytes) = small("raid5", 1);
+    set_length(&bench, &THREE, LARGE);
+    bench.restart(&[]);
+    bench.sim.drive("b").expect("the drive exists").truncate_file(ByteCount(SMALL / 2));
+    bench.restart(&[]);
+    assert_eq!(bench.show("data").state, VolumeState::Degraded);
+    bench.sim.drive("b").expect("the drive exists").come_back();
+    bench.restart(&[]);
+    let shown = bench.drive("b");
+    assert_eq!((shown.size_bytes, shown.grown_to_bytes), (Some(SMALL), Some(LARGE)), "{shown:?}");
+    bench.settle("data");
+    expect_content(&mut bench, bytes);
+}
+
 /// A grown drive has nothing at its end, and is searched for labels of other systems where it has
 /// data. An unreadable block there was taken for an unreadable label, and the drive counted as
 /// missing.

@@ -87,6 +87,23 @@ impl Drive {
             self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size > was);
         is_larger && matches!(label, LabelSeen::Bad(_))
     }
+
+    /// Whether the drive is smaller than at its last use and has no label: the label may be at the
+    /// end that it had. If the drive becomes larger again, it is searched there.
+    pub(super) fn is_cut(&self, label: &LabelSeen) -> bool {
+        let is_smaller =
+            self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size < was);
+        is_smaller && matches!(label, LabelSeen::Blank | LabelSeen::Bad(_))
+    }
+
+    /// It is about to get a label at its present end, which becomes the one to remember. Returns
+    /// whether that is new.
+    fn ends_here(&self) -> bool {
+        let size = self.access().map(|access| access.info().size);
+        let is_new = size.zip(self.was.get()).is_some_and(|(size, was)| size < was);
+        size.filter(|_| is_new).into_iter().for_each(|size| self.set_earlier_size(size));
+        is_new
+    }
 }
 
 /// The end of a drive at its last use.
@@ -246,6 +263,18 @@ fn generation(carried: &Carried) -> u64 {
 }
 
 impl Inventory {
+    /// Remembers the present ends of drives that are about to get a label there, where they were
+    /// larger before.
+    ///
+    /// # Errors
+    /// When that cannot be stored.
+    pub(crate) async fn remember_ends(&self, drives: impl Iterator<Item = &Drive>) -> Result<()> {
+        if drives.filter(|drive| drive.ends_here()).count() == 0 {
+            return Ok(());
+        }
+        self.store_drives().await
+    }
+
     /// Requests the full size of a drive in use, from the next start on.
     ///
     /// # Errors

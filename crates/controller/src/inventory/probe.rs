@@ -271,6 +271,7 @@ impl Drive {
         self.set_problem(self.problem_with(&label, foreign.as_ref()));
         if let Some(access) = self.access()
             && !self.is_ambiguous(&label)
+            && !self.is_cut(&label)
             && !is_unread
         {
             self.set_earlier_size(access.info().size);

@@ -349,15 +349,16 @@ impl Lifecycle {
         self.inventory.unregistered(spec.to_owned(), spec)
     }
 
-    /// Registers drives that a command named, and stores their names. This precedes all writes to
-    /// them: after a crash, their labels would not be found otherwise.
+    /// Registers drives that a command named, and stores their names and sizes. This precedes all
+    /// writes to them: after a crash, their labels would not be found otherwise.
     ///
     /// # Errors
-    /// When the names cannot be stored; the drives are not registered.
+    /// When these cannot be stored; the drives are not registered.
     pub(crate) async fn adopt(&self, candidates: &[Candidate]) -> Result<()> {
         // Two memory drives requested by one name are two drives.
         let new = candidates.iter().filter(|candidate| candidate.is_new);
         let new: Vec<Rc<Drive>> = new.map(|candidate| candidate.drive.clone()).collect();
+        self.inventory.remember_ends(candidates.iter().map(|candidate| &*candidate.drive)).await?;
         self.inventory.add(new).await
     }
 
