@@ -1,13 +1,14 @@
 //! The drives of a volume on one shard, and the volume's state there.
 
 use crate::attachment::{Attachment, BesideOwners, Closed};
-use crate::members::{Health, Members, Settled, Streams};
+use crate::members::streams::Streams;
+use crate::members::{Health, Members, Settled};
 use crate::messages::ShardIndex;
 use crate::shard::Resources;
 use crate::volume::{CounterRow, Counters, FaultPolicy, VolumeSpec, served};
 use layout::{Geometry, Located, StripeMap};
 use platform::sync::Signal;
-use platform::{DriveInfo, IoError, IoErrorKind};
+use platform::{DriveInfo, IoError, IoErrorKind, Member};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -167,6 +168,11 @@ impl Drives {
     pub(crate) fn is_mine(&self, stripe: StripeIndex) -> bool {
         self.shard.count() == 1
             || ShardIndex::owning(self.region_of(stripe), self.shard.count()) == self.shard.index()
+    }
+
+    /// The drive in a slot, for an operation that starts now.
+    pub(crate) fn member(&self, drive: DriveIndex) -> Result<Rc<Member>, IoError> {
+        self.members.get(drive).ok_or(IoError::new(IoErrorKind::Gone))
     }
 
     /// Properties that a drive of the volume reports.

@@ -13,8 +13,8 @@ mod health;
 mod settled;
 mod silent;
 mod slots;
+mod streams;
 
-pub(crate) use balance::Streams;
 pub use drives::Drives;
 pub(crate) use drives::User;
 pub(crate) use faults::{Places, is_gone};

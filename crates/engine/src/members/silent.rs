@@ -26,12 +26,12 @@ use units::DriveIndex;
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Monitors the operations of a slot's drive.
-pub(crate) struct Watch {
+struct Watch {
     drives: Weak<Drives>,
     slot: DriveIndex,
     member: Weak<Member>,
     /// Whether a query to the controller is in progress.
-    is_asking: Cell<bool>,
+    is_asking: Rc<Cell<bool>>,
 }
 
 impl Overseer for Watch {
@@ -43,9 +43,11 @@ impl Overseer for Watch {
             drives.members.set_late(self.slot, member.is_late());
         }
         if member.is_overdue() && !self.is_asking.replace(true) {
-            let slot = self.slot;
+            let (slot, is_asking) = (self.slot, self.is_asking.clone());
             let env = drives.shard.env().clone();
-            env.spawn("a drive does not answer", async move { drives.decide(slot, &member).await });
+            env.spawn("a drive does not answer", async move {
+                drives.decide(slot, &member, &is_asking).await
+            });
         }
     }
 }
@@ -63,10 +65,9 @@ impl Drives {
         let Some(of) = self.members.slot(slot) else { return };
         let watch = self.members.get(slot).map(|member| {
             let (drives, watched) = (Rc::downgrade(self), Rc::downgrade(&member));
-            let watch =
-                Rc::new(Watch { drives, slot, member: watched, is_asking: Cell::new(false) });
-            let overseer: Weak<dyn Overseer> = Rc::downgrade(&(watch.clone() as Rc<dyn Overseer>));
-            member.watch(overseer);
+            let watch: Rc<dyn Overseer> =
+                Rc::new(Watch { drives, slot, member: watched, is_asking: Rc::default() });
+            member.watch(Rc::downgrade(&watch));
             watch
         });
         self.members.set_late(slot, false);
@@ -79,7 +80,12 @@ impl Drives {
     }
 
     /// Asks the controller about a drive with overdue operations, until it has none.
-    async fn decide(self: &Rc<Self>, slot: DriveIndex, member: &Rc<Member>) {
+    async fn decide(
+        self: &Rc<Self>,
+        slot: DriveIndex,
+        member: &Rc<Member>,
+        is_asking: &Cell<bool>,
+    ) {
         let swaps = self.members.drives_of(slot);
         while member.is_overdue() {
             let is_used = self.members.is_in_slot(slot, member)
@@ -96,7 +102,7 @@ impl Drives {
                 self.shard.env().sleep(ASK_AGAIN_AFTER).await;
             }
         }
-        self.asked(slot, member);
+        is_asking.set(false);
     }
 
     /// Whether the controller decides that no request waits for a drive any longer.
@@ -108,13 +114,5 @@ impl Drives {
     ) -> bool {
         let report = ReportKind::DriveSilent { drive, swaps, exceeded };
         self.shard.report(self.spec.id, report).await.is_ok()
-    }
-
-    /// The query about a drive has ended.
-    fn asked(&self, slot: DriveIndex, member: &Rc<Member>) {
-        let watch = self.members.slot(slot).and_then(|slot| slot.watch.borrow().clone());
-        if let Some(watch) = watch.filter(|watch| watch.member.as_ptr() == Rc::as_ptr(member)) {
-            watch.is_asking.set(false);
-        }
     }
 }

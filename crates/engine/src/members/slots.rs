@@ -17,12 +17,10 @@
 //!   is certain.
 
 use crate::attachment::Attachment;
-use crate::members::Drives;
-use crate::members::silent::Watch;
 use crate::messages::{Done, Seat};
 use crate::shard::Resources;
 use platform::sync::Signal;
-use platform::{DriveSource, Env, IoError, IoErrorKind, LimitsByClass, Member};
+use platform::{DriveSource, Env, IoError, LimitsByClass, Member, Overseer};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -69,7 +67,7 @@ pub(crate) struct Slot {
     /// Unreadable places that rewriting did not repair.
     pub(crate) unrepaired: Cell<u32>,
     /// The monitor of the drive.
-    pub(super) watch: RefCell<Option<Rc<Watch>>>,
+    pub(super) watch: RefCell<Option<Rc<dyn Overseer>>>,
 }
 
 /// The slots of a volume.
@@ -308,12 +306,5 @@ pub(crate) async fn when_quiet(shard: Resources, before: Option<Rc<Member>>, don
     drop(before);
     if let Some(done) = done {
         crate::messages::answer_control(&done, Ok(()));
-    }
-}
-
-impl Drives {
-    /// The drive in a slot, for an operation that starts now.
-    pub(crate) fn member(&self, drive: DriveIndex) -> Result<Rc<Member>, IoError> {
-        self.members.get(drive).ok_or(IoError::new(IoErrorKind::Gone))
     }
 }
