@@ -22,7 +22,7 @@
 //! | wait | `cache`, the crate `block-cache` | queued writes to the same columns of a stripe share one plan; a write waits only for requests that have arrived |
 //! | cells | `shard::cells`, the crate `write-log` (`cells`) | acknowledged data is in memory that survives a restart |
 //! | destage | `cache::write_back` | dirty data is destaged for a flush, for free memory, for its age, or when the shard is idle |
-//! | lock | `platform::locks`, `cache::held` | no other request writes these columns of the stripe, or computes from them |
+//! | lock | `platform::locks`, `cache::locked` | no other request writes these columns of the stripe, or computes from them |
 //! | initialise | `stripe::initialise` | a stripe that no host has written reads as zeros; its first write writes all of it |
 //! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed, for the stripe's current health |

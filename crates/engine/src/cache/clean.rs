@@ -10,10 +10,9 @@
 use crate::attachment::ReadTerms;
 use crate::cache::Cache;
 use crate::shard::Fill;
-use ::block_cache::{Ahead, RequestTag, StreamName, Streams};
+use ::block_cache::{Ahead, RequestTag, StreamName};
 use platform::{Buf, IoError, Slice};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 
@@ -21,13 +20,6 @@ use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 /// seek from another stream takes, about 6 ms.
 const AHEAD_ROTATING: u64 = 4 << 20;
 const AHEAD_FLASH: u64 = 256 << 10;
-
-/// The read cache settings and streams of a volume on a shard.
-#[derive(Default)]
-pub(super) struct Reads {
-    terms: Cell<ReadTerms>,
-    streams: RefCell<Streams>,
-}
 
 /// A read-ahead of a part of a stripe.
 pub(crate) struct AheadRead {

@@ -6,7 +6,7 @@
 //!
 //! # Fault model
 //! A power cut loses the cache blocks, and unflushed data of the drives. The devices keep durable
-//! writes. They fail like the devices of a journal ([`Devices`]).
+//! writes. They fail like the devices of a journal ([`Devices`](crate::stripe::Devices)).
 //!
 //! # Protocol
 //! 1. A record has the dirty data of some lines, each line complete and oldest first. It is durable
@@ -31,62 +31,20 @@
 //! - While records of an earlier start may be live, no durability is acknowledged:
 //!   [`DataLogTerms::Unfenced`].
 
-use crate::attachment::{DataLogPlace, DataLogTerms};
-use crate::cache::{Cache, Waiting};
-use crate::stripe::{Devices, Medium, RecordRing};
+use crate::attachment::DataLogTerms;
+use crate::cache::Cache;
+use crate::cache::held::Waiting;
+use crate::cache::promises::{DataLog, Speaker};
 use ::block_cache::Sequence;
-use platform::sync::Signal;
 use platform::{IoError, IoErrorKind, Slice};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
-use write_log::{About, Batch, Change, ChangeKind, LogId, Part};
+use write_log::{About, Batch, Change, ChangeKind, Part};
 
 /// A flush that would log a larger part of the ring destages everything instead: this is cheaper.
 const LARGEST_SHARE: u64 = 4;
-
-/// The durability state of a volume on a shard.
-#[derive(Default)]
-pub(super) struct Promises {
-    log: RefCell<Option<Rc<DataLog>>>,
-    /// Records of an earlier start may be live.
-    is_unfenced: Cell<bool>,
-    /// Lines that may have dirty data without a record.
-    unlogged: RefCell<BTreeSet<StripeIndex>>,
-    /// Lines that the next holder of `turn` must log.
-    wanted: RefCell<BTreeSet<StripeIndex>>,
-    /// Counts writes on the drives without a record, and those of them that a flush has covered.
-    written: Cell<u64>,
-    flushed: Cell<u64>,
-    /// Stripes selected for the next record, with their data as of that time. Waiting for space may
-    /// take long.
-    about_to_be_logged: RefCell<BTreeSet<StripeIndex>>,
-    /// Newer data of such a stripe reached the drives meanwhile.
-    is_out_of_date: Cell<bool>,
-    is_making_room: Cell<bool>,
-    changed: Signal,
-}
-
-/// A live record.
-struct Speaker {
-    number: u64,
-    /// The number of stripes that it covers.
-    stripes: usize,
-    /// The latest write that may be in it.
-    latest: Sequence,
-}
-
-/// The ring of this shard.
-struct DataLog {
-    records: RecordRing,
-    len: ByteCount,
-    speakers: RefCell<VecDeque<Speaker>>,
-    /// Records before this one are overtaken: the drives have newer, unlogged data of their
-    /// stripes.
-    overtaken: Cell<u64>,
-}
 
 /// A data log that the volume no longer uses.
 pub(crate) struct Left(Rc<DataLog>);
@@ -119,82 +77,6 @@ struct Unlogged {
 impl Unlogged {
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.slice.len().0).sum()
-    }
-}
-
-impl DataLog {
-    fn new(cache: &Cache, place: &DataLogPlace) -> Result<DataLog, String> {
-        let shard = &cache.shard;
-        let len = write_log::ring_len(place.len, shard.count()).ok_or_else(|| {
-            format!("a data log of {} is too short for {} shards", place.len, shard.count())
-        })?;
-        let devices = Devices::attach(shard.env(), &cache.spec, &place.devices)
-            .map_err(|error| error.to_string())?;
-        let (id, medium) = (LogId(place.id.0), Medium::Devices(place.at, devices));
-        Ok(DataLog {
-            records: RecordRing::new(shard.env(), id, medium, shard.index().0, len),
-            len,
-            speakers: RefCell::default(),
-            overtaken: Cell::new(0),
-        })
-    }
-
-    fn is_overtaken(&self) -> bool {
-        self.overtaken.get() > self.records.ring().counts_from()
-    }
-
-    /// Completes records without remaining dirty data; a flush of the drives then retires them.
-    /// `oldest`: the oldest dirty write.
-    fn settle(&self, oldest: Option<Sequence>) {
-        let mut speakers = self.speakers.borrow_mut();
-        while let Some(done) =
-            speakers.pop_front_if(|speaker| oldest.is_none_or(|oldest| oldest > speaker.latest))
-        {
-            for _ in 0..done.stripes {
-                self.records.ring_mut().end(done.number);
-            }
-        }
-    }
-
-    /// The latest write that must be destaged to retire the older half of the records.
-    fn latest_of_older_half(&self) -> Option<Sequence> {
-        let speakers = self.speakers.borrow();
-        speakers.get(speakers.len() / 2).map(|speaker| speaker.latest)
-    }
-}
-
-impl Promises {
-    /// The state at the attachment of a volume.
-    pub(super) fn new(terms: &DataLogTerms) -> Promises {
-        assert!(
-            !matches!(terms, DataLogTerms::At(_)),
-            "a data log is opened once its volume is attached"
-        );
-        let promises = Promises::default();
-        promises.is_unfenced.set(matches!(terms, DataLogTerms::Unfenced));
-        promises
-    }
-
-    /// Whether durable writes are acknowledged by records.
-    pub(super) fn are_logged(&self) -> bool {
-        self.log.borrow().is_some()
-    }
-
-    fn log(&self) -> Option<Rc<DataLog>> {
-        self.log.borrow().clone()
-    }
-
-    /// Ends the selection for the next record.
-    fn none_waits(&self) {
-        self.about_to_be_logged.take();
-        self.is_out_of_date.set(false);
-    }
-
-    /// Notes unlogged dirty data of a line.
-    pub(super) fn note_dirty(&self, stripe: StripeIndex) {
-        if self.are_logged() {
-            self.unlogged.borrow_mut().insert(stripe);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Destages: writes from cache lines to the drives.
 
-use crate::cache::held::Held;
-use crate::cache::{Cache, Told, Waiting, lock_columns};
+use crate::cache::held::{Held, Told, Waiting};
+use crate::cache::{Absorbed, Admitted, Cache, Waits, lock_columns};
 use crate::recovery::{Recovery, WRITE};
 use crate::stripe::{Attempt, ByJournal, Host, Payload, Writing, begin_marked_write, begin_write};
 use ::block_cache::{Destage, Extent, Held as _, RequestTag, Write, merge};
@@ -39,8 +39,32 @@ pub(crate) async fn write_stripe(
     cache.admit(stripe, range, data, durability, room, request).done(cache, stripe).await
 }
 
+impl Admitted {
+    /// Waits until the write may be acknowledged.
+    ///
+    /// # Errors
+    /// Those of [`Volume::write`](crate::Volume::write).
+    pub(crate) async fn done(self, cache: &Rc<Cache>, stripe: StripeIndex) -> Result<(), IoError> {
+        match self {
+            Admitted::Answered(Absorbed(write)) => {
+                match cache.is_kept(&write) && !cache.logs_every_write() {
+                    true => Ok(()),
+                    false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
+                }
+            }
+            Admitted::Waits(Waits(waiting)) => {
+                wait(cache, &waiting).await?;
+                match cache.is_kept(&waiting) || !cache.uses_write_back() {
+                    true => Ok(()),
+                    false => Box::pin(cache.promise_written(stripe)).await,
+                }
+            }
+        }
+    }
+}
+
 /// Waits until a write is destaged; carries out the destage if selected for it.
-pub(super) async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(), IoError> {
+async fn wait(cache: &Rc<Cache>, waiting: &Rc<Waiting>) -> Result<(), IoError> {
     loop {
         match waiting.hear(cache.shard.env()).await {
             Told::CarryOut(destage) => Box::pin(carry_out(cache, &destage)).await,

@@ -27,12 +27,14 @@
 //!   and get their errors.
 //! - A task that waits for cache space holds nothing that a destage needs.
 
+mod absorbing;
 mod clean;
 mod data_log;
 mod destage;
 mod held;
 mod locked;
 mod map;
+mod promises;
 mod reading;
 mod restored;
 mod write_back;
@@ -44,22 +46,20 @@ pub(crate) use destage::{
 };
 pub(crate) use locked::{lock_columns, lock_to_write};
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, ReadTerms};
 use crate::memory::{Absorb, CacheTerms};
 use crate::recovery::Recovery;
 use crate::shard::Room;
-use ::block_cache::{Destage, LineShape, Lines, RequestTag, Write};
-use clean::Reads;
-use data_log::Promises;
-use held::Held;
-use platform::sync::Signal;
-use platform::{Durability, Env, IoError, Slice, Words};
+use ::block_cache::{Destage, LineShape, Lines, RequestTag, Streams, Write};
+use absorbing::Absorbing;
+use held::{Held, Told, Waiting};
+use platform::{Durability, Slice, Words};
+use promises::Promises;
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 use units::{ByteOffset, ByteRange, StripeIndex};
 use volume_state::RegionIndex;
-use write_back::Absorbing;
 use write_log::CELL;
 
 /// The shortest run of columns in a plan of several writes; pool buffers are at least this long.
@@ -93,46 +93,11 @@ impl Deref for Cache {
     }
 }
 
-/// A waiting write, and messages to its task.
-struct Waiting {
-    durability: Durability,
-    told: RefCell<Option<Told>>,
-    changed: Signal,
-    /// A data log record has all dirty data of the write, or will have before any acknowledgement.
-    is_logged: Cell<bool>,
-}
-
-/// Messages to a waiting write.
-enum Told {
-    /// Carry out a destage; this write is its oldest.
-    CarryOut(Destage),
-    /// The result of the write.
-    Done(Result<(), IoError>),
-}
-
-impl Waiting {
-    fn new(durability: Durability) -> Rc<Waiting> {
-        Rc::new(Waiting {
-            durability,
-            told: RefCell::new(None),
-            changed: Signal::default(),
-            is_logged: Cell::new(false),
-        })
-    }
-
-    fn tell(&self, env: &Env, what: Told) {
-        let before = self.told.replace(Some(what));
-        assert!(before.is_none(), "a write gets one message at a time");
-        self.changed.notify(env);
-    }
-
-    async fn hear(&self, env: &Env) -> Told {
-        self.changed.wait_until(env, || self.told.borrow().is_some()).await;
-        match self.told.take() {
-            Some(told) => told,
-            None => panic!("only the write itself takes its message"),
-        }
-    }
+/// The read cache settings and streams of a volume on a shard.
+#[derive(Default)]
+struct Reads {
+    terms: Cell<ReadTerms>,
+    streams: RefCell<Streams>,
 }
 
 /// A write that has entered its line.
@@ -182,7 +147,7 @@ impl Cache {
             recovery,
         });
         cache.set_reads(attachment.reads);
-        cache.absorbing.run_destages_of(&cache);
+        cache.run_destages();
         cache.take_up();
         cache.note_part();
         cache.restore(&attachment.restored);
@@ -320,30 +285,6 @@ impl Cache {
         self.begin(StripeIndex(destage.stripe.0 + 1));
         self.note_line(destage.stripe);
         self.note_ended();
-    }
-}
-
-impl Admitted {
-    /// Waits until the write may be acknowledged.
-    ///
-    /// # Errors
-    /// Those of [`Volume::write`](crate::Volume::write).
-    pub(crate) async fn done(self, cache: &Rc<Cache>, stripe: StripeIndex) -> Result<(), IoError> {
-        match self {
-            Admitted::Answered(Absorbed(write)) => {
-                match cache.is_kept(&write) && !cache.logs_every_write() {
-                    true => Ok(()),
-                    false => Box::pin(cache.promise_absorbed(stripe, &write)).await,
-                }
-            }
-            Admitted::Waits(Waits(waiting)) => {
-                destage::wait(cache, &waiting).await?;
-                match cache.is_kept(&waiting) || !cache.uses_write_back() {
-                    true => Ok(()),
-                    false => Box::pin(cache.promise_written(stripe)).await,
-                }
-            }
-        }
     }
 }
 

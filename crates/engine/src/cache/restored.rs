@@ -4,7 +4,8 @@
 //! - While the records may be replayed, no write to their bytes is acknowledged: the next process
 //!   would restore the records over it.
 
-use crate::cache::{Cache, Waiting, held::Held};
+use crate::cache::Cache;
+use crate::cache::held::{Held, Waiting};
 use platform::{Durability, IoError, Slice};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};

@@ -15,15 +15,13 @@
 //! Lines are destaged in elevator order, as many strips at a time as the drives can sort. More
 //! would only delay the reads of hosts.
 
-use crate::cache::{Cache, Waiting, destage};
-use crate::memory::{Absorb, CacheCounters, Marks};
-use crate::recovery::Recovery;
+use crate::cache::absorbing::MOST_STRIPS;
+use crate::cache::held::Waiting;
+use crate::cache::{Cache, destage};
+use crate::memory::{Absorb, CacheCounters};
 use crate::shard::{CellRoom, Room};
-use ::block_cache::{Destage, Sequence};
-use platform::sync::{Credits, Signal};
-use platform::{Durability, Instant, IoError, Runners, Slice};
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use ::block_cache::Sequence;
+use platform::{Durability, IoError, Slice};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
@@ -39,73 +37,15 @@ const TICK: Duration = Duration::from_millis(250);
 const DEPTH_ROTATING: usize = 32;
 const DEPTH_FLASH: usize = 8;
 
-/// The most strips of data in destage at a time.
-const MOST_STRIPS: usize = 512;
-
 /// The largest part of the memory, as a divisor, that one write of a stripe may take.
 const LARGEST_SHARE: usize = 4;
 
-/// The write-back state of a volume on a shard.
-pub(super) struct Absorbing {
-    marks: Marks,
-    destages: Runners<Destage>,
-    /// Strips of data in destage.
-    under_way: Cell<usize>,
-    /// Writes up to this one are destaged: they are too old, or a task waits for them.
-    due: Cell<Sequence>,
-    /// The latest write of each tick, with its time.
-    ages: RefCell<VecDeque<(Instant, Sequence)>>,
-    is_ticking: Cell<bool>,
-    /// A task waits for the destage of writes up to this one.
-    asked: Cell<Sequence>,
-    is_idle: Cell<bool>,
-    /// The lock to be the next write that gets space: small writes cannot starve large ones.
-    turn: Credits,
-    /// The number of requests at the last tick.
-    requests: Cell<u64>,
-    /// Whether a destage succeeded since the last tick: then failed destages are retried.
-    has_destaged: Cell<bool>,
-    last_error: Cell<Option<IoError>>,
-    /// A flush for destaged data is in progress.
-    is_flushing: Cell<bool>,
-    /// The last such flush failed.
-    flush_failed: Cell<bool>,
-    /// The time of the last such flush.
-    flushed_at: Cell<Instant>,
-    /// A destage has ended.
-    changed: Signal,
-    counters: Cell<CacheCounters>,
-}
-
-impl Absorbing {
-    pub(super) fn new(volume: &Rc<Recovery>, marks: Marks) -> Absorbing {
-        let env = volume.shard.env();
-        Absorbing {
-            marks,
-            destages: Runners::new(env, "destage", MOST_STRIPS),
-            under_way: Cell::new(0),
-            due: Cell::default(),
-            ages: RefCell::default(),
-            is_ticking: Cell::new(false),
-            asked: Cell::default(),
-            is_idle: Cell::new(false),
-            turn: Credits::new(env, 1),
-            requests: Cell::new(0),
-            has_destaged: Cell::new(false),
-            last_error: Cell::new(None),
-            is_flushing: Cell::new(false),
-            flush_failed: Cell::new(false),
-            flushed_at: Cell::new(env.now()),
-            changed: Signal::default(),
-            counters: Cell::default(),
-        }
-    }
-
+impl Cache {
     /// Starts the tasks that carry out destages whose oldest write is acknowledged. A task holds
     /// the cache only during a destage.
-    pub(super) fn run_destages_of(&self, cache: &Rc<Cache>) {
-        let cache = Rc::downgrade(cache);
-        self.destages.run(async move |destage| {
+    pub(super) fn run_destages(self: &Rc<Self>) {
+        let cache = Rc::downgrade(self);
+        self.absorbing.destages.run(async move |destage| {
             let Some(cache) = cache.upgrade() else { return };
             Box::pin(destage::carry_out(&cache, &destage)).await;
             cache.absorbing.under_way.set(cache.absorbing.under_way.get() - destage.strips);
@@ -113,21 +53,6 @@ impl Absorbing {
         });
     }
 
-    /// Passes a destage to a task.
-    pub(super) fn give(&self, destage: Destage) {
-        self.under_way.set(self.under_way.get() + destage.strips);
-        self.count(|counters| counters.destages += 1);
-        self.destages.give(destage);
-    }
-
-    fn count(&self, change: impl FnOnce(&mut CacheCounters)) {
-        let mut counters = self.counters.get();
-        change(&mut counters);
-        self.counters.set(counters);
-    }
-}
-
-impl Cache {
     /// Whether data may be dirty, on any shard.
     pub(crate) fn uses_write_back(&self) -> bool {
         self.absorb.get() > Absorb::Nothing
