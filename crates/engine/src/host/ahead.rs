@@ -5,7 +5,8 @@
 //! follows the stream from then on.
 
 use crate::cache::{AheadRead, Cache};
-use crate::host::{Exchange, Parent, Volume, split};
+use crate::host::Exchange;
+use crate::host::parts::stripes;
 use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
 use ::block_cache::{Ahead, RequestTag, StreamName};
 use platform::{Env, IoError, IoErrorKind, Runners};
@@ -52,6 +53,75 @@ impl ReadingAhead {
     pub(super) fn close(&self) {
         self.work.close();
     }
+
+    /// A host reads bytes of a stripe of this shard: reads ahead of it.
+    pub(super) fn follow(
+        &self,
+        cache: &Cache,
+        stripe: StripeIndex,
+        within: ByteRange,
+        of: RequestTag,
+        is_hollow: bool,
+    ) {
+        let Some(Ahead { stream, range, window }) = cache.follow(stripe, within, of) else {
+            return;
+        };
+        let mut there: Option<ByteRange> = None;
+        for (stripe, within) in stripes(cache.geometry(), range) {
+            if cache.is_mine(stripe) {
+                self.read_here(cache, stripe, within, stream, is_hollow);
+                continue;
+            }
+            let part = cache.in_volume(stripe, within);
+            let region =
+                |range: ByteRange| cache.region_of(cache.geometry().stripe_of(range.start).0);
+            match &mut there {
+                Some(run) if run.end() == part.start && region(*run) == region(part) => {
+                    run.len += part.len
+                }
+                _ => self.read_there(there.replace(part), window, is_hollow),
+            }
+        }
+        self.read_there(there, window, is_hollow);
+    }
+
+    /// Another shard's stream continues here: begins to read ahead of it.
+    pub(super) fn go_on(
+        &self,
+        cache: &Rc<Cache>,
+        stripe: StripeIndex,
+        within: ByteRange,
+        window: ByteCount,
+        is_hollow: bool,
+    ) -> StripeOutcome {
+        let Ok(_user) = cache.enter() else {
+            return StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), None);
+        };
+        if cache.follows_reads() && cache.is_mine(stripe) {
+            let stream = cache.expect(stripe, within, window);
+            self.read_here(cache, stripe, within, stream, is_hollow);
+        }
+        StripeOutcome::new(Ok(()), None)
+    }
+
+    fn read_here(
+        &self,
+        cache: &Cache,
+        stripe: StripeIndex,
+        within: ByteRange,
+        stream: StreamName,
+        is_hollow: bool,
+    ) {
+        for read in cache.begin_ahead(stripe, within, stream, is_hollow) {
+            self.work.give(AheadWork::Here(read));
+        }
+    }
+
+    fn read_there(&self, range: Option<ByteRange>, window: ByteCount, is_hollow: bool) {
+        if let Some(range) = range {
+            self.work.give(AheadWork::There { range, window, is_hollow });
+        }
+    }
 }
 
 /// Asks the owner of a region to read stripes of it ahead. A lost request costs only performance.
@@ -62,76 +132,11 @@ async fn have_read(
     window: ByteCount,
     is_hollow: bool,
 ) {
-    for (stripe, within) in split::stripes(cache.geometry(), range) {
+    for (stripe, within) in stripes(cache.geometry(), range) {
         let owner = ShardIndex::owning(cache.region_of(stripe), cache.shard.count());
-        let (parent, work) =
-            (Rc::new(Parent::default()), StripeWork::ReadAhead { window, is_hollow });
+        let work = StripeWork::ReadAhead { window, is_hollow };
         let request =
             StripeRequest { volume: cache.spec().id, stripe, within, of: RequestTag(0), work };
-        split::ask_one(cache, exchange, owner, request, &parent).await;
-    }
-}
-
-/// A host reads bytes of a stripe of this shard: reads ahead of it.
-pub(super) fn follow(
-    volume: &Volume,
-    stripe: StripeIndex,
-    within: ByteRange,
-    of: RequestTag,
-    is_hollow: bool,
-) {
-    let Some(Ahead { stream, range, window }) = volume.follow(stripe, within, of) else { return };
-    let mut there: Option<ByteRange> = None;
-    for (stripe, within) in split::stripes(volume.geometry(), range) {
-        if volume.is_mine(stripe) {
-            read_here(volume, stripe, within, stream, is_hollow);
-            continue;
-        }
-        let part = volume.in_volume(stripe, within);
-        let region =
-            |range: ByteRange| volume.region_of(volume.geometry().stripe_of(range.start).0);
-        match &mut there {
-            Some(run) if run.end() == part.start && region(*run) == region(part) => {
-                run.len += part.len
-            }
-            _ => read_there(volume, there.replace(part), window, is_hollow),
-        }
-    }
-    read_there(volume, there, window, is_hollow);
-}
-
-/// Another shard's stream continues here: begins to read ahead of it.
-pub(super) fn go_on(
-    volume: &Volume,
-    stripe: StripeIndex,
-    within: ByteRange,
-    window: ByteCount,
-    is_hollow: bool,
-) -> StripeOutcome {
-    let Ok(_user) = volume.enter() else {
-        return StripeOutcome::new(Err(IoError::new(IoErrorKind::Gone)), None);
-    };
-    if volume.follows_reads() && volume.is_mine(stripe) {
-        let stream = volume.expect(stripe, within, window);
-        read_here(volume, stripe, within, stream, is_hollow);
-    }
-    StripeOutcome::new(Ok(()), None)
-}
-
-fn read_here(
-    volume: &Volume,
-    stripe: StripeIndex,
-    within: ByteRange,
-    stream: StreamName,
-    is_hollow: bool,
-) {
-    for read in volume.begin_ahead(stripe, within, stream, is_hollow) {
-        volume.ahead.work.give(AheadWork::Here(read));
-    }
-}
-
-fn read_there(volume: &Volume, range: Option<ByteRange>, window: ByteCount, is_hollow: bool) {
-    if let Some(range) = range {
-        volume.ahead.work.give(AheadWork::There { range, window, is_hollow });
+        exchange.ask_one(&cache.shard, owner, request).await;
     }
 }

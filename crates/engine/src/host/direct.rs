@@ -28,7 +28,7 @@
 
 use crate::attachment::Beside;
 use crate::cache::{Alone, Cache, alone, put_after_copies, written_alone};
-use crate::host::split::{stripes, take_slice};
+use crate::host::parts::{stripes, take_slice};
 use crate::members::is_gone;
 use crate::recovery::Recovery;
 use crate::stripe::{Changing, DriveRequest, DriveRequests};

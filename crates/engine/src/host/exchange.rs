@@ -1,17 +1,71 @@
-//! Queues of stripe requests: to runners of this shard, and to the shards that own their stripes.
+//! Queues of stripe requests: to runners of this shard, and to the shards that own their stripes;
+//! and the requests that wait for them.
 
-use crate::host::Parent;
 use crate::messages::{ShardIndex, ShardMessage, StripeOutcome, StripeRequest, Ticket};
 use crate::shard::Resources;
 use crate::volume::VolumeId;
-use platform::{IoError, IoErrorKind, Runners};
-use std::cell::RefCell;
+use platform::sync::{Signal, Taken};
+use platform::{Buf, Env, IoError, IoErrorKind, Runners, StatusExtent};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The most tasks for stripe requests that are split or come from another shard, hence the most of
 /// these in progress. A task starts with the first work for it.
 const RUNNERS: usize = 256;
+
+/// A request with stripe requests in progress.
+#[derive(Default)]
+pub(crate) struct Parent {
+    request: Cell<Option<u64>>,
+    unfinished: Cell<u32>,
+    error: Cell<Option<IoError>>,
+    pub(super) parts: RefCell<SmallVec<[Part; 4]>>,
+    done: Signal,
+}
+
+/// The results of one stripe request.
+#[derive(Default)]
+pub(super) struct Part {
+    /// Its read buffer, once it is done.
+    pub(super) buffer: Option<Buf>,
+    /// The block status, if that was requested.
+    pub(super) extents: Vec<StatusExtent>,
+    /// Returned when it is done, not with the whole request: otherwise requests could starve each
+    /// other.
+    credit: Option<Taken>,
+}
+
+impl Parent {
+    /// Counts one more stripe request in progress.
+    pub(super) fn begin(&self) {
+        self.unfinished.set(self.unfinished.get() + 1);
+        self.parts.borrow_mut().push(Part::default());
+    }
+
+    /// The first error, once all are done.
+    pub(super) fn result(&self) -> Result<(), IoError> {
+        self.error.get().map_or(Ok(()), Err)
+    }
+
+    fn hold_credit(&self, number: u32, credit: Taken) {
+        self.parts.borrow_mut()[number as usize].credit = Some(credit);
+    }
+
+    pub(crate) fn finish(&self, env: &Env, number: u32, outcome: StripeOutcome) {
+        if let Err(error) = outcome.result {
+            self.error.set(Some(self.error.get().unwrap_or(error)));
+        }
+        let done = Part { buffer: outcome.buffer, extents: outcome.extents, credit: None };
+        let before = std::mem::replace(&mut self.parts.borrow_mut()[number as usize], done);
+        drop(before.credit);
+        self.unfinished.set(self.unfinished.get() - 1);
+        if self.unfinished.get() == 0 {
+            self.done.notify(env);
+        }
+    }
+}
 
 /// A stripe request that waits for a runner, and the destination of its outcome.
 pub(crate) struct Job {
@@ -168,9 +222,22 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn forget_away(&self, request: u64) {
-        let parent = self.away.borrow_mut().remove(request);
-        drop(parent);
+    /// Waits for all stripe requests of a request.
+    pub(super) async fn wait_for(&self, parent: &Parent) {
+        parent.done.wait_until(self.shard.env(), || parent.unfinished.get() == 0).await;
+        if let Some(request) = parent.request.get() {
+            let parent = self.away.borrow_mut().remove(request);
+            drop(parent);
+        }
+    }
+
+    /// Runs work for a stripe on another shard with the credits of the volume `of`, and waits for
+    /// it. The outcome is ignored.
+    pub(super) async fn ask_one(&self, of: &Resources, owner: ShardIndex, request: StripeRequest) {
+        let parent = Rc::new(Parent::default());
+        parent.begin();
+        self.send_away(of, owner, request, (&parent, 0)).await;
+        self.wait_for(&parent).await;
     }
 
     /// The outcome of a stripe request at another shard has arrived.

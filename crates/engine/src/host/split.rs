@@ -1,67 +1,20 @@
 //! A request for several stripes, or for a stripe of another shard: it is split into stripe
 //! requests for the shards that own their stripes, and reassembled. All of them run in parallel.
 
-use crate::cache::Cache;
 use crate::host::direct::LONGEST;
+use crate::host::exchange::Parent;
+use crate::host::parts::{stripes, take_slice};
 use crate::host::status::Extents;
-use crate::host::{Exchange, Job, Then, Volume};
-use crate::messages::{ShardIndex, StripeOutcome, StripeRequest, StripeWork};
+use crate::host::{Job, Then, Volume};
+use crate::messages::{ShardIndex, StripeRequest, StripeWork};
 use ::block_cache::RequestTag;
-use layout::Geometry;
-use platform::sync::{Signal, Taken};
-use platform::{Buf, Durability, Env, IoError, IoErrorKind, Slice, StatusExtent};
-use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use platform::{Buf, Durability, IoError, IoErrorKind, Slice, StatusExtent};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
 use volume_state::RegionIndex;
 
-/// A request with stripe requests in progress.
-#[derive(Default)]
-pub(crate) struct Parent {
-    pub(crate) request: Cell<Option<u64>>,
-    unfinished: Cell<u32>,
-    error: Cell<Option<IoError>>,
-    parts: RefCell<SmallVec<[Part; 4]>>,
-    done: Signal,
-}
-
-/// The results of one stripe request.
-#[derive(Default)]
-struct Part {
-    /// Its read buffer, once it is done.
-    buffer: Option<Buf>,
-    /// The block status, if that was requested.
-    extents: Vec<StatusExtent>,
-    /// Returned when it is done, not with the whole request: otherwise requests could starve each
-    /// other.
-    credit: Option<Taken>,
-}
-
-impl Parent {
-    /// Counts one more stripe request in progress.
-    fn begin(&self) {
-        self.unfinished.set(self.unfinished.get() + 1);
-        self.parts.borrow_mut().push(Part::default());
-    }
-
-    pub(crate) fn hold_credit(&self, number: u32, credit: Taken) {
-        self.parts.borrow_mut()[number as usize].credit = Some(credit);
-    }
-
-    pub(crate) fn finish(&self, env: &Env, number: u32, outcome: StripeOutcome) {
-        if let Err(error) = outcome.result {
-            self.error.set(Some(self.error.get().unwrap_or(error)));
-        }
-        let done = Part { buffer: outcome.buffer, extents: outcome.extents, credit: None };
-        let before = std::mem::replace(&mut self.parts.borrow_mut()[number as usize], done);
-        drop(before.credit);
-        self.unfinished.set(self.unfinished.get() - 1);
-        if self.unfinished.get() == 0 {
-            self.done.notify(env);
-        }
-    }
-}
+/// The most strips in one reply about block status.
+const MOST_STRIPS: u64 = 256;
 
 impl StripeWork {
     /// The buffer of a stripe request that did not run.
@@ -78,25 +31,8 @@ impl StripeWork {
     }
 }
 
-/// The stripes that a range touches, and the bytes of each.
-pub(super) fn stripes(
-    geometry: &Geometry,
-    range: ByteRange,
-) -> impl Iterator<Item = (StripeIndex, ByteRange)> + use<> {
-    let geometry = *geometry;
-    let mut rest = range;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let (stripe, within) = geometry.stripe_of(rest.start);
-        let len = (geometry.stripe_bytes() - within).min(rest.len);
-        rest = ByteRange::from_to(rest.start + len, rest.end());
-        Some((stripe, ByteRange::new(ByteOffset(within.0), len)))
-    })
-}
-
-/// The same, with consecutive whole stripes of a region as one part of at most `most` stripes.
+/// The [`stripes`] of a range, with consecutive whole stripes of a region as one part of at most
+/// `most` stripes.
 fn shares(
     volume: &Volume,
     range: ByteRange,
@@ -163,13 +99,6 @@ impl Whole {
     }
 }
 
-/// Takes the first bytes off a slice.
-pub(super) fn take_slice(slice: &mut Slice, len: ByteCount) -> Slice {
-    let first = slice.cut(ByteCount::ZERO, len);
-    *slice = slice.cut(len, slice.len() - len);
-    first
-}
-
 /// Makes all acknowledged writes durable on every shard. Each takes its cut-off when it is asked,
 /// before any of them is done. `drives_are_flushed`: the caller flushes the drives afterwards.
 ///
@@ -190,27 +119,8 @@ pub(super) async fn secure(
         volume.exchange.send_away(&volume.shard, shard, request, (&parent, number)).await;
     }
     let here = volume.secure(drives_are_flushed).await;
-    parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
-    if let Some(request) = parent.request.get() {
-        volume.exchange.forget_away(request);
-    }
-    here.and(parent.error.get().map_or(Ok(()), Err))
-}
-
-/// Runs work for a stripe on another shard, and waits for it. The outcome is ignored.
-pub(super) async fn ask_one(
-    cache: &Cache,
-    exchange: &Exchange,
-    owner: ShardIndex,
-    request: StripeRequest,
-    parent: &Rc<Parent>,
-) {
-    parent.begin();
-    exchange.send_away(&cache.shard, owner, request, (parent, 0)).await;
-    parent.done.wait_until(cache.shard.env(), || parent.unfinished.get() == 0).await;
-    if let Some(request) = parent.request.get() {
-        exchange.forget_away(request);
-    }
+    volume.exchange.wait_for(&parent).await;
+    here.and(parent.result())
 }
 
 /// Runs a request as stripe requests. Returns the buffer of a read, unless a drive keeps it after a
@@ -223,7 +133,7 @@ pub(super) async fn run(
 ) -> (Result<(), IoError>, Option<Buf>) {
     let read = if matches!(whole, Whole::Read(_)) { range.len } else { ByteCount::ZERO };
     let parent = deal(volume, range, &mut whole, of).await;
-    let result = parent.error.get().map_or(Ok(()), Err);
+    let result = parent.result();
     if read.is_zero() {
         return (result, None);
     }
@@ -237,7 +147,8 @@ pub(super) async fn run(
     }
 }
 
-/// The block status of a range, from the shards that own its stripes.
+/// The block status of a range from its start, at most the strips of one reply, from the shards
+/// that own its stripes.
 ///
 /// # Errors
 /// The first error of a shard.
@@ -246,8 +157,14 @@ pub(super) async fn status(
     range: ByteRange,
     of: RequestTag,
 ) -> Result<Vec<StatusExtent>, IoError> {
-    let parent = deal(volume, range, &mut Whole::Status, of).await;
-    parent.error.get().map_or(Ok(()), Err)?;
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let strip = volume.geometry().strip().bytes();
+    let end = range.start.align_down(strip) + strip * MOST_STRIPS;
+    let looked_at = ByteRange::from_to(range.start, range.end().min(end));
+    let parent = deal(volume, looked_at, &mut Whole::Status, of).await;
+    parent.result()?;
     let mut extents = Extents::default();
     for extent in parent.parts.take().into_iter().flat_map(|part| part.extents) {
         extents.add(extent.len, extent.status);
@@ -271,9 +188,6 @@ async fn deal(volume: &Volume, range: ByteRange, whole: &mut Whole, of: RequestT
             volume.exchange.send_away(&volume.shard, owner, request, (&parent, number)).await;
         }
     }
-    parent.done.wait_until(volume.shard.env(), || parent.unfinished.get() == 0).await;
-    if let Some(request) = parent.request.get() {
-        volume.exchange.forget_away(request);
-    }
+    volume.exchange.wait_for(&parent).await;
     parent
 }

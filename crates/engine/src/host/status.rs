@@ -11,16 +11,12 @@
 //! - All drives are asked at once, so that unresponsive ones cost one time limit together.
 
 use crate::cache::Cache;
-use crate::host::{Volume, split};
-use ::block_cache::RequestTag;
+use crate::host::parts::stripes;
 use layout::CopyIndex;
-use platform::{BlockStatus, Io, IoError, IoRequest, Member, StatusExtent};
+use platform::{BlockStatus, Io, IoRequest, Member, StatusExtent};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, DriveSet, StripeIndex};
-
-/// The most strips in one reply.
-const MOST_STRIPS: u64 = 256;
 
 /// Runs of blocks, with adjacent runs of the same status merged.
 #[derive(Default)]
@@ -72,24 +68,6 @@ enum Beneath {
     Asked(Io),
 }
 
-/// The status of a range by this layout, from its start: at most the strips of one reply.
-///
-/// # Errors
-/// When the volume is being detached.
-pub(super) async fn of_volume(
-    volume: &Volume,
-    range: ByteRange,
-    of: RequestTag,
-) -> Result<Vec<StatusExtent>, IoError> {
-    if range.is_empty() {
-        return Ok(Vec::new());
-    }
-    let strip = volume.geometry().strip().bytes();
-    let end = range.start.align_down(strip) + strip * MOST_STRIPS;
-    let looked_at = ByteRange::from_to(range.start, range.end().min(end));
-    split::status(volume, looked_at, of).await
-}
-
 /// The status of all bytes of this shard's stripes from the given one on.
 pub(super) async fn of_stripes(
     volume: &Rc<Cache>,
@@ -97,7 +75,7 @@ pub(super) async fn of_stripes(
     within: ByteRange,
 ) -> Vec<StatusExtent> {
     let mut parts = Vec::new();
-    for (stripe, within) in split::stripes(volume.geometry(), volume.in_volume(first, within)) {
+    for (stripe, within) in stripes(volume.geometry(), volume.in_volume(first, within)) {
         let mut rest = within;
         while !rest.is_empty() {
             let strip = volume.geometry().strip().bytes();

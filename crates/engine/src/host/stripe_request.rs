@@ -9,7 +9,7 @@
 //! | write of several whole stripes | all of them, if all locks are free, and their region's mark; otherwise each takes its own locks |
 
 use crate::cache::{Cache, lock_to_write, put, put_alone, put_part, put_stripes, write_stripe};
-use crate::host::split::take_slice;
+use crate::host::parts::take_slice;
 use crate::host::status;
 use crate::members::{Places, is_gone};
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};

@@ -13,46 +13,17 @@
 //! - A request under way holds its volume and its receiver, which may hold this: a kill drops it.
 
 use crate::host::Volume;
-use crate::host::direct::{self, Direct, Finished, Spare};
+use crate::host::direct::{self, Direct, Finished};
+use crate::host::state::{Begun, Entered, Taskless, UnderWay};
 use crate::host::stripe_write::StripeWrite;
-use crate::host::volume::Entered;
 use crate::stripe::{DriveRequest, DriveRequests, MOST_OPS, Recorded, StripeOp};
 use platform::{Bufs, IoError, IoErrorKind, IoOutcome, IoRequest, OnReturn, Receiver};
-use slab::Slab;
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use units::{ByteCount, ByteRange};
 
 /// The most operations of a request under way at a time: their numbers are in its tokens.
 const MOST: usize = if MOST_OPS > direct::MOST_RUNS { MOST_OPS } else { direct::MOST_RUNS };
-
-/// A request, mapped or planned.
-pub(super) enum Begun {
-    Direct(Box<Direct>),
-    Stripe(Box<StripeWrite>),
-}
-
-/// A request that waits for its drives.
-struct UnderWay {
-    volume: Rc<Volume>,
-    begun: Begun,
-    /// `None`: its caller has entered the volume.
-    entered: Option<Entered>,
-    receiver: Receiver,
-    /// Its operations are being started: the starter continues it.
-    is_starting: bool,
-}
-
-/// The requests of a volume that no task waits for, by their places.
-#[derive(Default)]
-pub(super) struct Taskless {
-    pub(super) spare: Spare,
-    under_way: RefCell<Slab<UnderWay>>,
-    /// Requests whose operations have returned and that need further ones: a task takes them.
-    /// `None`: there is no such task.
-    waiting: RefCell<Option<VecDeque<u32>>>,
-}
 
 /// What to do after a drive has returned an operation.
 enum Next {

@@ -2,65 +2,29 @@
 //! [direct](crate::host::direct), run as one stripe request in the caller's task, or as several
 //! ([`split`]).
 
-use crate::attachment::{Attachment, ToldSectors};
+use crate::attachment::Attachment;
 use crate::cache::{Cache, request_tag};
-use crate::host::ahead::{self, ReadingAhead};
+use crate::host::ahead::ReadingAhead;
 use crate::host::direct::{self, Direct, Finished};
 use crate::host::split::{self, Whole};
+use crate::host::state::{Begun, Entered, Taskless, Volume};
 use crate::host::stripe_write::StripeWrite;
-use crate::host::taskless::{Begun, Taskless};
 use crate::host::way::{self, Facts, Kind, Redundancy, Spread, Way};
-use crate::host::{Exchange, Moving, moving, status, stripe_request};
-use crate::members::{Drives, User};
+use crate::host::{Exchange, Moving, moving, stripe_request};
+use crate::members::Drives;
 use crate::messages::{StripeOutcome, StripeRequest, StripeWork};
 use crate::recovery::Recovery;
-use crate::shard::{HostMeter, Resources};
+use crate::shard::Resources;
 use crate::stripe::Stripes;
 use crate::volume::ALIGNMENT;
 use ::block_cache::RequestTag;
 use platform::{
     Buf, Durability, IoError, IoErrorKind, IoRequest, Operation, Receiver, Slice, StatusExtent,
-    Timed, TrafficRow,
+    Timed,
 };
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
-
-/// A volume on one shard. It dereferences to the layers below: [`Cache`], [`Recovery`],
-/// [`Stripes`], [`Drives`].
-pub struct Volume {
-    cache: Rc<Cache>,
-    pub(super) exchange: Rc<Exchange>,
-    /// Whether it is hidden from hosts.
-    hidden: Cell<bool>,
-    /// The sectors advertised to hosts.
-    pub(super) told: ToldSectors,
-    /// The number of host requests on this shard.
-    requests: Cell<u64>,
-    /// Counters of these, by operation.
-    traffic: TrafficRow,
-    /// Their durations while tasks run.
-    meter: Rc<HostMeter>,
-    pub(super) ahead: ReadingAhead,
-    pub(super) taskless: Rc<Taskless>,
-    /// The other side, once it is reshaping.
-    pub(super) moving: RefCell<Option<Rc<Moving>>>,
-}
-
-impl Deref for Volume {
-    type Target = Rc<Cache>;
-
-    fn deref(&self) -> &Rc<Cache> {
-        &self.cache
-    }
-}
-
-/// A host's request in progress: a user of its volume.
-pub(super) struct Entered {
-    user: User,
-    timed: Option<Timed>,
-}
 
 impl Volume {
     pub(crate) fn attach(
@@ -376,7 +340,7 @@ impl Volume {
         }
         let whole = range.align_out(self.spec.sector.bytes());
         if let Some((stripe, within)) = self.only_stripe(whole).filter(|_| !range.is_empty()) {
-            ahead::follow(self, stripe, within, self.next_tag(), is_hollow);
+            self.ahead.follow(self, stripe, within, self.next_tag(), is_hollow);
         }
     }
 
@@ -424,10 +388,16 @@ impl Volume {
     pub(crate) async fn run(&self, request: StripeRequest) -> StripeOutcome {
         match &request.work {
             StripeWork::ReadAhead { window, is_hollow } => {
-                return ahead::go_on(self, request.stripe, request.within, *window, *is_hollow);
+                return self.ahead.go_on(self, request.stripe, request.within, *window, *is_hollow);
             }
             StripeWork::Read(buf) if self.follows_reads() => {
-                ahead::follow(self, request.stripe, request.within, request.of, buf.is_hollow());
+                self.ahead.follow(
+                    self,
+                    request.stripe,
+                    request.within,
+                    request.of,
+                    buf.is_hollow(),
+                );
             }
             _ => {}
         }
@@ -648,7 +618,7 @@ impl Volume {
         self: &Rc<Self>,
         range: ByteRange,
     ) -> Result<Vec<StatusExtent>, IoError> {
-        status::of_volume(self, range, self.next_tag()).await
+        split::status(self, range, self.next_tag()).await
     }
 }
 
