@@ -24,7 +24,7 @@
 //! | destage | `cache::write_back` | dirty data is destaged for a flush, for free memory, for its age, or when the shard is idle |
 //! | lock | `platform::locks`, `cache::locked` | no other request writes these columns of the stripe, or computes from them |
 //! | initialise | `stripe::initialise` | a stripe that no host has written reads as zeros; its first write writes all of it |
-//! | mark dirty | `stripe::dirty`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
+//! | mark dirty | `stripe::writing`, `stripe::first_write` | every drive in use is current in the region; a crash from here on is followed by a resync of this region |
 //! | plan | `stripe::attempt`, the crate `plan` | which drives are read and written, and what is computed, for the stripe's current health |
 //! | execute | `stripe::execute`, `stripe::compute`, `stripe::drive_ops` | reads, computes, the commit, writes; a fault or state change before the commit causes a new plan; after the commit the plan is finished |
 //! | together | `stripe::together` | consecutive whole stripes of a host's write or of a task: one operation per contiguous range of a drive; after any fault, each stripe runs by itself |

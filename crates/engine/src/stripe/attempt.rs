@@ -1,7 +1,8 @@
 //! One request on one stripe: planned, executed, and planned again while a new plan may succeed.
 
 use crate::stripe::Stripes;
-use crate::stripe::execute::{Executed, Host, scratch_need};
+use crate::stripe::execute::Executed;
+use crate::stripe::memory::{Host, scratch_need};
 use crate::stripe::trouble::Trouble;
 use plan::{Method, Mismatch, Plan, Request, Unplannable};
 use platform::{IoError, IoErrorKind};

@@ -7,24 +7,12 @@
 //!
 //! For a volume that the read cache does not hold, changes are only counted.
 
-use crate::attachment::Closed;
 use crate::shard;
-use crate::stripe::Stripes;
+use crate::stripe::stripes::{CleanUse, Stripes};
 use ::block_cache::LineName;
 use plan::Request;
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use units::{ByteCount, ByteOffset, ByteRange, StripeIndex};
-
-/// Whether the read cache holds data of a volume.
-#[derive(Default)]
-pub(crate) struct CleanUse {
-    keeps: Cell<bool>,
-    /// Excludes non-owner writes while the read cache holds data.
-    closed: RefCell<Option<Closed>>,
-    /// Writes in progress that began while the read cache held no data of the volume.
-    unseen: Cell<u32>,
-}
 
 /// Guard: bytes of a stripe are being changed.
 pub(crate) enum Changing {
@@ -39,13 +27,6 @@ impl Drop for Changing {
         if let Changing::Unseen(of) = self {
             of.unseen.set(of.unseen.get() - 1);
         }
-    }
-}
-
-impl CleanUse {
-    /// Whether the read cache holds data of the volume, or will soon.
-    pub(crate) fn keeps(&self) -> bool {
-        self.keeps.get()
     }
 }
 

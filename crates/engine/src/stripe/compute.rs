@@ -8,7 +8,7 @@
 //! - Data-less buffers are not computed, only charged for: models use lengths. They always agree.
 
 use crate::stripe::Stripes;
-use crate::stripe::execute::{Lying, Memory};
+use crate::stripe::memory::{Lying, Memory, OwnBuf};
 use layout::{DataIndex, Role, StripeMap};
 use parity::{Change, Data, Lost, Parity, Piece, Strip, Verdict};
 use plan::{Compute, ComputeKind, Mismatch, Plan, Source, Target, Term};
@@ -18,52 +18,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use units::{ByteCount, ByteOffset, ByteRange};
-
-/// A buffer of the plan: writable by computations while open, then sealed, so that several writes
-/// can share it.
-pub(crate) enum OwnBuf {
-    Open(Buf),
-    Sealed(Slice),
-}
-
-impl OwnBuf {
-    pub(crate) fn len(&self) -> ByteCount {
-        match self {
-            OwnBuf::Open(buf) => buf.len(),
-            OwnBuf::Sealed(slice) => slice.len(),
-        }
-    }
-
-    /// The bytes; `None` for a data-less buffer.
-    pub(crate) fn solid(&self) -> Option<&[u8]> {
-        match self {
-            OwnBuf::Open(buf) => (!buf.is_hollow()).then(|| buf.bytes()),
-            OwnBuf::Sealed(slice) => slice.solid(),
-        }
-    }
-
-    /// A slice of the buffer to write; `None` while it is open.
-    pub(crate) fn cut(&self, at: ByteCount, len: ByteCount) -> Option<Slice> {
-        match self {
-            OwnBuf::Open(_) => None,
-            OwnBuf::Sealed(slice) => Some(slice.cut(at, len)),
-        }
-    }
-
-    /// Takes the buffer out, so that another can replace it.
-    fn take(&mut self) -> Option<Buf> {
-        match self {
-            OwnBuf::Open(buf) => Some(std::mem::replace(buf, Buf::hollow(ByteCount::ZERO))),
-            OwnBuf::Sealed(_) => None,
-        }
-    }
-
-    fn seal(&mut self) {
-        if let Some(buf) = self.take() {
-            *self = OwnBuf::Sealed(buf.freeze());
-        }
-    }
-}
 
 /// A target during a computation.
 struct Taken {

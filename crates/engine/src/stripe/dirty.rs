@@ -16,13 +16,11 @@
 //! - A region becomes `Clean` here *before* the unmark request, and the next write requests a mark:
 //!   both use one mailbox, in order.
 
-use crate::messages::ShardIndex;
 use platform::sync::Signal;
 use platform::{Env, Instant, IoError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use volume_state::{Change, RegionIndex, RegionSet};
+use volume_state::{RegionIndex, RegionSet};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -44,7 +42,7 @@ struct Activity {
 pub(crate) struct DirtyRegions {
     marks: RefCell<Vec<Mark>>,
     active: RefCell<BTreeMap<RegionIndex, Activity>>,
-    changed: Signal,
+    pub(super) changed: Signal,
 }
 
 impl DirtyRegions {
@@ -106,7 +104,7 @@ impl DirtyRegions {
 
     /// Counts a write. `Err(true)`: the region is not marked, and the caller must request it.
     /// `Err(false)`: the mark is already requested.
-    fn try_begin(&self, region: RegionIndex) -> Result<(), bool> {
+    pub(super) fn try_begin(&self, region: RegionIndex) -> Result<(), bool> {
         let mut marks = self.marks.borrow_mut();
         let mark = &mut marks[region.0 as usize];
         match mark {
@@ -123,23 +121,23 @@ impl DirtyRegions {
     }
 
     /// Counts a write if the region is marked; otherwise returns false.
-    fn try_begin_marked(&self, region: RegionIndex) -> bool {
+    pub(super) fn try_begin_marked(&self, region: RegionIndex) -> bool {
         let is_marked = self.marks.borrow()[region.0 as usize] == Mark::Dirty;
         is_marked && self.try_begin(region).is_ok()
     }
 
-    fn refusal(&self, region: RegionIndex) -> Option<IoError> {
+    pub(super) fn refusal(&self, region: RegionIndex) -> Option<IoError> {
         match self.marks.borrow()[region.0 as usize] {
             Mark::Refused(error) => Some(error),
             _ => None,
         }
     }
 
-    fn is_marking(&self, region: RegionIndex) -> bool {
+    pub(super) fn is_marking(&self, region: RegionIndex) -> bool {
         self.marks.borrow()[region.0 as usize] == Mark::Marking
     }
 
-    fn marked(&self, env: &Env, region: RegionIndex, result: Result<(), IoError>) {
+    pub(super) fn marked(&self, env: &Env, region: RegionIndex, result: Result<(), IoError>) {
         self.marks.borrow_mut()[region.0 as usize] = match result {
             Ok(()) => Mark::Dirty,
             Err(error) => Mark::Refused(error),
@@ -150,7 +148,7 @@ impl DirtyRegions {
         self.changed.notify(env);
     }
 
-    fn end(&self, region: RegionIndex, now: Instant) {
+    pub(super) fn end(&self, region: RegionIndex, now: Instant) {
         if let Some(activity) = self.active.borrow_mut().get_mut(&region) {
             activity.writes -= 1;
             activity.last = now;
@@ -174,66 +172,6 @@ impl DirtyRegions {
             marks[region.0 as usize] = Mark::Clean;
         }
         quiet
-    }
-}
-
-impl crate::stripe::Stripes {
-    /// Notes regions that the controller marked without a request from a write here.
-    pub(crate) fn note_marked(&self, regions: &RegionSet) {
-        let owns = |region| ShardIndex::owning(region, self.shard.count()) == self.shard.index();
-        self.dirty.note_marked(regions, self.shard.env().now(), owns);
-    }
-}
-
-/// A write in progress in a dirty region; dropping it ends the count.
-pub(crate) struct Writing {
-    volume: Rc<crate::stripe::Stripes>,
-    region: RegionIndex,
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        self.volume.dirty.end(self.region, self.volume.shard.env().executor().tick());
-    }
-}
-
-/// Counts a write if its region is marked; otherwise `None`.
-pub(crate) fn begin_marked_write(
-    volume: &Rc<crate::stripe::Stripes>,
-    region: RegionIndex,
-) -> Option<Writing> {
-    volume.dirty.try_begin_marked(region).then(|| Writing { volume: volume.clone(), region })
-}
-
-/// Makes the region's mark durable, and counts a write.
-///
-/// # Errors
-/// When the region cannot be marked: then nothing may be written to it.
-pub(crate) async fn begin_write(
-    volume: &Rc<crate::stripe::Stripes>,
-    region: RegionIndex,
-) -> Result<Writing, IoError> {
-    let regions = &volume.dirty;
-    loop {
-        match regions.try_begin(region) {
-            Ok(()) => return Ok(Writing { volume: volume.clone(), region }),
-            Err(true) => {
-                Box::pin(volume.blank_before_first_write(region)).await;
-                let result = Box::pin(volume.shard.mark_dirty(volume.spec.id, region)).await;
-                regions.marked(volume.shard.env(), region, result);
-                result?;
-                volume.apply(&Change::Marked(region.into()));
-            }
-            Err(false) => {
-                regions
-                    .changed
-                    .wait_until(volume.shard.env(), || !regions.is_marking(region))
-                    .await;
-                if let Some(error) = regions.refusal(region) {
-                    return Err(error);
-                }
-            }
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::members::Places;
 use crate::messages::ReportKind;
 use crate::stripe::Stripes;
 use crate::stripe::drive_ops::DriveOp;
-use crate::stripe::execute::Memory;
+use crate::stripe::memory::Memory;
 use crate::stripe::payload::Payload;
 use crate::stripe::trouble::{Told, Trouble};
 use layout::{CopyIndex, Role};

@@ -7,23 +7,9 @@
 
 use crate::members::is_gone;
 use crate::stripe::{DriveOp, DriveOps, Stripes};
-use platform::sync::Signal;
 use platform::{IoError, IoErrorKind, Member};
-use std::cell::Cell;
 use std::rc::Rc;
 use units::DriveSet;
-
-/// The flushes of a volume on one shard.
-#[derive(Default)]
-pub(crate) struct Flush {
-    running: Cell<bool>,
-    started: Cell<u64>,
-    finished: Cell<u64>,
-    /// The latest failed flush. Waiters for that flush or an earlier one get the error: a failure
-    /// may be reported twice, but is never missed.
-    last_failure: Cell<Option<(u64, IoError)>>,
-    changed: Signal,
-}
 
 impl Stripes {
     /// Flushes all drives in use. Returns when all writes acknowledged before the call are durable.

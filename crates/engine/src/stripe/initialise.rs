@@ -14,15 +14,13 @@
 
 use crate::messages::ReportKind;
 use crate::stripe::attempt::{Attempt, Ended};
-use crate::stripe::execute::Host;
+use crate::stripe::memory::Host;
 use crate::stripe::payload::{Payload, cut_all};
 use crate::stripe::trouble::Trouble;
 use crate::stripe::{Stripes, begin_write};
 use plan::{FirstWrite, Request, first_write, known_zeros};
 use platform::locks::{ALL_COLUMNS, Guard, Mode};
-use platform::sync::Signal;
 use platform::{Durability, IoError, IoErrorKind, Slice, Slices};
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -39,21 +37,6 @@ fn written_by<'a>(request: &'a Request<'_>) -> &'a [ByteRange] {
         Request::WriteExtents { extents, .. } => extents,
         other => panic!("{other:?} is not a host write"),
     }
-}
-
-/// Written whole stripes that wait to be recorded as initialised, as one batch.
-#[derive(Default)]
-struct Batch {
-    stripes: RefCell<Vec<StripeIndex>>,
-    outcome: Cell<Option<Result<(), IoError>>>,
-}
-
-/// The stripes of a volume on one shard that are being initialised.
-#[derive(Default)]
-pub(crate) struct Initialising {
-    next: RefCell<Rc<Batch>>,
-    running: Cell<bool>,
-    changed: Signal,
 }
 
 impl Stripes {

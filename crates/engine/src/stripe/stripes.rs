@@ -1,16 +1,18 @@
-//! The stripes of a volume on one shard: locks, planning state, and state after a crash.
+//! The stripes of a volume on one shard: locks, planning state, state after a crash, and the small
+//! states of flushes, first writes and the use of the read cache.
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Closed};
 use crate::members::Drives;
 use crate::messages::ShardIndex;
-use crate::stripe::execute::Memory;
-use crate::stripe::{CleanUse, DirtyRegions, Flush, Initialising, JournalSlot};
+use crate::stripe::dirty::DirtyRegions;
+use crate::stripe::journal::JournalSlot;
+use crate::stripe::memory::Memory;
 use crate::volume::worst_scratch;
 use plan::Plan;
-use platform::Buf;
 use platform::locks::Mode;
 use platform::sync::Signal;
-use std::cell::RefCell;
+use platform::{Buf, IoError};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -19,6 +21,50 @@ use volume_state::{Change, RegionIndex};
 
 /// Called when the redundancy of a region becomes untrusted: the owner of this object resyncs it.
 type OnUnsynced = Box<dyn Fn()>;
+
+/// Whether the read cache holds data of a volume.
+#[derive(Default)]
+pub(crate) struct CleanUse {
+    pub(super) keeps: Cell<bool>,
+    /// Excludes non-owner writes while the read cache holds data.
+    pub(super) closed: RefCell<Option<Closed>>,
+    /// Writes in progress that began while the read cache held no data of the volume.
+    pub(super) unseen: Cell<u32>,
+}
+
+impl CleanUse {
+    /// Whether the read cache holds data of the volume, or will soon.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps.get()
+    }
+}
+
+/// The flushes of a volume on one shard.
+#[derive(Default)]
+pub(super) struct Flush {
+    pub(super) running: Cell<bool>,
+    pub(super) started: Cell<u64>,
+    pub(super) finished: Cell<u64>,
+    /// The latest failed flush. Waiters for that flush or an earlier one get the error: a failure
+    /// may be reported twice, but is never missed.
+    pub(super) last_failure: Cell<Option<(u64, IoError)>>,
+    pub(super) changed: Signal,
+}
+
+/// Written whole stripes that wait to be recorded as initialised, as one batch.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) stripes: RefCell<Vec<StripeIndex>>,
+    pub(super) outcome: Cell<Option<Result<(), IoError>>>,
+}
+
+/// The stripes of a volume on one shard that are being initialised.
+#[derive(Default)]
+pub(super) struct Initialising {
+    pub(super) next: RefCell<Rc<Batch>>,
+    pub(super) running: Cell<bool>,
+    pub(super) changed: Signal,
+}
 
 /// The stripes of a volume on one shard.
 pub struct Stripes {

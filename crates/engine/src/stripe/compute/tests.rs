@@ -2,7 +2,7 @@
 //! computation must equal those of the parity crate.
 
 use super::*;
-use crate::stripe::execute::{Host, segments};
+use crate::stripe::memory::{Host, segments};
 use crate::stripe::payload::Payload;
 use layout::{CopyIndex, DataIndex, Geometry, Level, StripeMap};
 use plan::{Cached, CopyChoice, Health, Request, WHOLE_STRIP, plan_into};

@@ -5,26 +5,24 @@
 //! - A write that a device lacks is acknowledged only after the members record the device as
 //!   failed. Otherwise a replay would take that device's records as complete
 //!   (docs/develop/design/log.md). The controller makes the record; writers wait for it.
-//! - If no device is left, the record comes with another journal ([`Stripes::lose_journal`]). Until
-//!   then the records of the last device stay live, because they may be the only durable copy. So
-//!   all shards first stop relying on its records ([`Devices::hold`]). Then the drives are flushed,
-//!   and only then the members record the failure.
+//! - If no device is left, the record comes with another journal
+//!   ([`Stripes::lose_journal`](crate::stripe::Stripes::lose_journal)). Until then the records of
+//!   the last device stay live, because they may be the only durable copy. So all shards first stop
+//!   relying on its records ([`Devices::hold`]). Then the drives are flushed, and only then the
+//!   members record the failure.
 
 use crate::attachment::LogDevice;
-use crate::messages::ReportKind;
-use crate::stripe::Stripes;
 use crate::volume::VolumeSpec;
 use ondisk::Uuid;
 use platform::sync::Signal;
-use platform::{Durability, Env, Io, IoError, IoErrorKind, Member, Slices};
+use platform::{Env, IoError, Member};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::rc::Rc;
-use units::ByteOffset;
 
 /// The state of a device in the journal.
 #[derive(Clone, Copy)]
-enum Standing {
+pub(super) enum Standing {
     Serves,
     /// The device failed; a report to the controller is in progress.
     Failed,
@@ -37,22 +35,22 @@ enum Standing {
     Unrecorded(IoError),
 }
 
-struct Device {
-    id: Uuid,
-    member: Member,
-    standing: Cell<Standing>,
+pub(super) struct Device {
+    pub(super) id: Uuid,
+    pub(super) member: Member,
+    pub(super) standing: Cell<Standing>,
 }
 
 impl Device {
-    fn serves(&self) -> bool {
+    pub(super) fn serves(&self) -> bool {
         matches!(self.standing.get(), Standing::Serves)
     }
 }
 
 /// The log devices of a journal, attached to one shard.
 pub(crate) struct Devices {
-    all: SmallVec<[Rc<Device>; 2]>,
-    changed: Signal,
+    pub(super) all: SmallVec<[Rc<Device>; 2]>,
+    pub(super) changed: Signal,
 }
 
 impl Devices {
@@ -109,7 +107,7 @@ impl Devices {
     ///
     /// # Errors
     /// When a failure could not be recorded.
-    async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
+    pub(super) async fn failures_are_recorded(&self, env: &Env) -> Result<(), IoError> {
         let is_open = |device: &Rc<Device>| {
             matches!(device.standing.get(), Standing::Failed | Standing::Held)
         };
@@ -119,65 +117,5 @@ impl Devices {
             Standing::Serves | Standing::Failed | Standing::Held | Standing::Out => None,
         });
         refused.map_or(Ok(()), Err)
-    }
-}
-
-impl Stripes {
-    /// Writes the same data, durably, to all devices in service.
-    ///
-    /// # Errors
-    /// When no device has it; when a failure could not be recorded; when a sound device is busy.
-    pub(crate) async fn write_to_devices(
-        self: &Rc<Self>,
-        devices: &Rc<Devices>,
-        at: ByteOffset,
-        slices: &Slices,
-    ) -> Result<(), IoError> {
-        if devices.serving() == 0 {
-            // The last device may return to service.
-            devices.failures_are_recorded(self.shard.env()).await?;
-        }
-        let serving = devices.all.iter().filter(|device| device.serves());
-        let write =
-            |device: &Rc<Device>| device.member.write(at, slices.clone(), Durability::Durable);
-        let started: SmallVec<[(Rc<Device>, Io); 2]> =
-            serving.map(|device| (device.clone(), write(device))).collect();
-        let (mut has_it, mut failure, mut spared) = (false, IoError::new(IoErrorKind::Gone), None);
-        for (device, io) in started {
-            match io.await.result {
-                Ok(_) => has_it = true,
-                // A busy device stays in service; the write fails, so no record relies on it.
-                Err(error) if error.kind == IoErrorKind::Busy => spared = Some(error),
-                Err(error) => {
-                    failure = error;
-                    self.log_device_failed(devices, &device, error);
-                }
-            }
-        }
-        devices.failures_are_recorded(self.shard.env()).await?;
-        match spared {
-            None if has_it => Ok(()),
-            spared => Err(spared.unwrap_or(failure)),
-        }
-    }
-
-    /// Reports a device failure to the controller, once.
-    fn log_device_failed(
-        self: &Rc<Self>,
-        devices: &Rc<Devices>,
-        device: &Rc<Device>,
-        error: IoError,
-    ) {
-        if !device.serves() {
-            return;
-        }
-        device.standing.set(Standing::Failed);
-        let (volume, devices, device) = (self.clone(), devices.clone(), device.clone());
-        self.shard.env().spawn("a log device failed", async move {
-            let report = ReportKind::LogFailed { device: device.id, error };
-            let recorded = volume.shard.report(volume.spec().id, report).await;
-            device.standing.set(recorded.map_or_else(Standing::Unrecorded, |()| Standing::Out));
-            devices.changed.notify(volume.shard.env());
-        });
     }
 }

@@ -55,125 +55,30 @@
 //! The crate [`write_log`] has the pure part: formats, positions, order, batches. This module has
 //! the tasks, buffers and drives.
 
+mod change;
 mod devices;
+mod record_writes;
 mod slot;
 mod terms;
 mod writer;
 
-use crate::attachment::{JournalOn, JournalPlace};
 use crate::stripe::Stripes;
-use crate::stripe::execute::Memory;
-use crate::stripe::records::{Medium, RecordRing};
-use crate::volume::VolumeSpec;
+use crate::stripe::memory::Memory;
+use crate::stripe::records::Medium;
+pub(crate) use change::ByJournal;
 pub(crate) use devices::Devices;
 use ondisk::Uuid;
 use plan::{Explanation, Health, Plan, RequestKind, Unplannable};
-use platform::sync::Signal;
-use platform::{Durability, Env, Instant, IoError, IoOutcome, Receiver, Slice, Slices};
-pub(crate) use slot::{ByJournal, JournalSlot};
+use platform::{Durability, IoError, Receiver, Slice, Slices};
+pub(in crate::stripe) use slot::JournalSlot;
+use slot::{Entry, Journal};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 pub use terms::JournalTerms;
 use terms::{Changes, Need, need};
 use units::{ByteCount, ByteRange, DriveSet, StripeIndex};
 pub use write_log::ring_len;
-use write_log::{About, Change, ChangeKind, LogId};
-
-/// The record content of one write.
-struct Entry {
-    about: About,
-    changes: SmallVec<[Change; 4]>,
-    /// The bytes of the changes that carry bytes.
-    bytes: SmallVec<[Slice; 4]>,
-    len: u64,
-    /// The write that waits for the record: it gets the record's number.
-    tell: Option<Receiver>,
-}
-
-impl Entry {
-    /// Notifies the waiting write.
-    fn tell(&mut self, result: Result<u64, IoError>) {
-        if let Some(tell) = self.tell.take() {
-            tell.complete(IoOutcome { result, ..IoOutcome::done(0) });
-        }
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        if let Some(Receiver::OnReturn(whom, token)) = self.tell.take() {
-            whom.forgotten(token);
-        }
-    }
-}
-
-/// The journal of a volume on one shard.
-pub(crate) struct Journal {
-    records: RecordRing,
-    terms: JournalTerms,
-    waiting: RefCell<VecDeque<Entry>>,
-    /// A task has been started to write a record, and has not begun it yet.
-    is_beginning: Cell<bool>,
-    under_way: Cell<usize>,
-    /// The number of writes in the last record.
-    last_batch: Cell<usize>,
-    retiring: Cell<bool>,
-    /// The time of the last retirement.
-    retired_at: Cell<Instant>,
-    /// Notifies that a record is complete or retired.
-    changed: Signal,
-}
-
-impl Journal {
-    /// Creates the ring of a shard. `None` if the volume needs no journal, or a shard's share is
-    /// too small.
-    ///
-    /// # Errors
-    /// When this shard cannot attach a log device.
-    fn new(
-        env: &Env,
-        place: Option<&JournalPlace>,
-        spec: &VolumeSpec,
-        shard: u16,
-        shards: u16,
-    ) -> platform::Result<Option<Rc<Journal>>> {
-        let Some(place) = place else { return Ok(None) };
-        let terms = JournalTerms::new(&crate::served(&spec.geometry), spec.sector, place, shards);
-        let Some(terms) = terms else { return Ok(None) };
-        let medium = match &place.on {
-            JournalOn::Members { at, tail } => {
-                Medium::Members { at: *at, tail: *tail, copies: terms.copies }
-            }
-            JournalOn::Devices { at, devices } => {
-                Medium::Devices(*at, Devices::attach(env, spec, devices)?)
-            }
-        };
-        Ok(Some(Rc::new(Journal {
-            records: RecordRing::new(env, LogId(place.id.0), medium, shard, terms.ring),
-            terms,
-            waiting: RefCell::default(),
-            is_beginning: Cell::new(false),
-            under_way: Cell::new(0),
-            last_batch: Cell::new(0),
-            retiring: Cell::new(false),
-            retired_at: Cell::new(env.now()),
-            changed: Signal::default(),
-        })))
-    }
-}
-
-impl Journal {
-    /// Whether a replay is certain to find its records after a crash.
-    fn promises(&self) -> bool {
-        let is_held = match &self.records.medium {
-            Medium::Devices(_, devices) => devices.serving() == 0,
-            Medium::Members { .. } => false,
-        };
-        !is_held && !self.records.is_closed.get()
-    }
-}
+use write_log::{About, ChangeKind};
 
 /// The record of a write in progress, or the fact that it needs none. Dropping this value ends the
 /// write.

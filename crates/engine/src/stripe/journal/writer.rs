@@ -1,6 +1,6 @@
 //! Group commit of the journal: when a record begins, what it has, and when records retire.
 
-use super::{Entry, Journal};
+use super::slot::{Entry, Journal};
 use crate::stripe::Stripes;
 use crate::stripe::records::Record;
 use platform::{IoError, IoErrorKind};
