@@ -30,7 +30,7 @@ mod page;
 mod queues;
 
 pub use fills::{FillName, WriteName};
-pub use page::{LineName, PAGE};
+pub use page::{Bytes, LineName, PAGE, Piece};
 
 use crate::streams::StreamName;
 use fills::UnderWay;
@@ -39,20 +39,6 @@ use queues::Queues;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use units::{ByteCount, ByteRange};
-
-/// The caller's bytes.
-pub trait Bytes: Clone {
-    /// The part of `len` bytes from `at` on.
-    #[must_use]
-    fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
-
-    /// A copy in its own memory, so that the original can be freed.
-    #[must_use]
-    fn alone(&self) -> Self;
-}
-
-/// A cached range of a stripe, and its bytes.
-pub type Piece<T> = (ByteRange, T);
 
 /// Cache counters of a volume, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

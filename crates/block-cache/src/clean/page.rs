@@ -1,6 +1,5 @@
-//! Pages of clean data.
+//! Pages of clean data, and the bytes in them.
 
-use crate::clean::{Bytes, Piece};
 use crate::streams::StreamName;
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
@@ -14,6 +13,20 @@ const MOST_ASKED: u8 = 3;
 
 /// Repeated reads that move a page from the small queue to the main one.
 const WANTED: u8 = 2;
+
+/// The caller's bytes.
+pub trait Bytes: Clone {
+    /// The part of `len` bytes from `at` on.
+    #[must_use]
+    fn cut(&self, at: ByteCount, len: ByteCount) -> Self;
+
+    /// A copy in its own memory, so that the original can be freed.
+    #[must_use]
+    fn alone(&self) -> Self;
+}
+
+/// A cached range of a stripe, and its bytes.
+pub type Piece<T> = (ByteRange, T);
 
 /// Identifies a stripe among those of all volumes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,6 +1,6 @@
 //! The order of eviction.
 
-use crate::clean::page::{Page, PageName, QueueKind};
+use crate::clean::page::{Bytes, Page, PageName, QueueKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A queue of pages, oldest first. Entries may be outdated: the page is evicted or moved.
@@ -68,12 +68,7 @@ impl Queues {
     }
 
     /// Moves a page to the end of a queue.
-    pub(super) fn put<T: crate::clean::Bytes>(
-        &mut self,
-        name: PageName,
-        page: &mut Page<T>,
-        place: QueueKind,
-    ) {
+    pub(super) fn put<T: Bytes>(&mut self, name: PageName, page: &mut Page<T>, place: QueueKind) {
         self.of(page.place).bytes -= page.bytes();
         page.place = place;
         self.of(place).bytes += page.bytes();
