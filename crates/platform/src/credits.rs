@@ -7,8 +7,8 @@
 //! - A user that exceeds its share waits for users that asked earlier, if they stay within an equal
 //!   share.
 
-use crate::executor::TaskId;
 use crate::parts::Parts;
+use crate::waiter::TaskId;
 use crate::world::Env;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -11,8 +11,10 @@
 //! - The order of polls depends only on the order of wakes, on the allowance that each task has
 //!   left, and on the seed if orders are explored.
 
-use crate::ops::OpTable;
+use crate::op_table::OpTable;
+use crate::split_mix::split_mix;
 use crate::time::Instant;
+use crate::waiter::TaskId;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -23,22 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A task of one executor. Waking a task that has ended does nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
-pub struct TaskId {
-    index: u32,
-    generation: u32,
-}
-
-impl TaskId {
-    pub(crate) fn pack(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
-    pub(crate) fn unpack(packed: u64) -> TaskId {
-        TaskId { index: packed as u32, generation: (packed >> 32) as u32 }
-    }
-}
+/// A boxed future that stays on its thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The finished operations that a task may take in one turn. Without a limit, a task in a loop on a
 /// memory drive, which completes at once, would never yield.
@@ -234,7 +222,7 @@ impl Executor {
     /// If orders are explored: whether a task is queued this time instead of continued at once.
     fn draws_a_turn(&self) -> bool {
         let Some(state) = self.shuffle.get() else { return false };
-        let (state, value) = crate::sync::split_mix(state);
+        let (state, value) = split_mix(state);
         self.shuffle.set(Some(state));
         value & 1 == 1
     }
@@ -339,7 +327,7 @@ impl Executor {
             if ready.is_empty() {
                 return None;
             }
-            let (state, value) = crate::sync::split_mix(state);
+            let (state, value) = split_mix(state);
             self.shuffle.set(Some(state));
             let pick = (value % ready.len() as u64) as usize;
             ready.swap(0, pick);
@@ -449,7 +437,7 @@ impl Executor {
     /// drive returns them.
     pub fn expire_operations(&self, now: Instant) {
         for notice in self.ops.expire(now) {
-            notice.notify(self);
+            notice.notify(|task| self.wake(task));
         }
     }
 

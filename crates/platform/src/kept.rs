@@ -16,7 +16,7 @@
 //!   behind it may lack memory, which ends the process.
 
 use crate::Result;
-use crate::world::LocalFuture;
+use crate::executor::LocalFuture;
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;

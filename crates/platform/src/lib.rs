@@ -29,13 +29,16 @@ mod kernel_queue;
 pub mod locks;
 pub mod mailbox;
 mod member;
+mod op_table;
 mod ops;
 mod outcome;
 mod oversight;
 mod parts;
 mod past_caches;
+mod request;
 mod runners;
 mod service;
+mod split_mix;
 mod state;
 mod stream;
 pub mod sync;
@@ -43,35 +46,35 @@ mod tally;
 mod time;
 mod time_limits;
 mod traffic;
+mod waiter;
 mod world;
 
 pub use block_target::{BlockTarget, HostSectors, TargetGeometry, Targets, longest_payload};
 pub use buffers::{Buf, BufferPool, Bufs, Slice, Slices};
-pub use drive::{
-    BlockStatus, Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, Durability, IoRequest,
-    MeteredSource, StatusExtent,
-};
+pub use drive::{Drive, DriveIdentity, DriveInfo, DriveKind, DriveSource, MeteredSource};
 pub use error::{Error, ErrorKind, IoError, IoErrorKind, Result};
-pub use executor::{Executor, JoinHandle, RemoteWaker, Schedule, TaskId, Unpark};
+pub use executor::{Executor, JoinHandle, LocalFuture, RemoteWaker, Schedule, Unpark};
 pub use feed::{Feed, Gap, News, Publisher, Subscription};
 pub use health::{DriveHealth, Hardware, HealthScript, HealthSource, Partition};
 pub use hosts::{Connected, Connection, Host, HostWork, Hosts};
 pub use kept::{KeptMemory, KeptSize, KeptSpace, OtherMemory, Words};
 pub use kernel_queue::{KernelQueue, KernelQueueSource, KernelRequest, KernelWork};
 pub use member::{DEFAULT_TIME_LIMIT, Member, Zeroes};
-pub use ops::{Completion, Io, OnReturn, Receiver};
+pub use ops::{Completion, Io, Receiver};
 pub use outcome::IoOutcome;
 pub use oversight::{Exceeded, Overseer};
 pub use parts::Parts;
 pub use past_caches::copy_past_caches;
+pub use request::{BlockStatus, Durability, IoRequest, StatusExtent};
 pub use runners::Runners;
 pub use service::{Served, Service};
 pub use state::StateStore;
-pub use stream::{Address, Listener, Peer, Process, Stream, StreamSource};
+pub use stream::{Address, Peer, Process, Stream};
 pub use tally::{Tally, TallyRow};
 pub use time::Instant;
 pub use time_limits::{DriveClass, LimitsByClass, TimeLimits};
 pub use traffic::{
     BUCKET_BOUNDS_NS, Operation, Performed, Timed, Traffic, TrafficRow, counted_from,
 };
-pub use world::{Env, LocalFuture, Work, World};
+pub use waiter::{OnReturn, TaskId};
+pub use world::{Env, Listener, StreamSource, Work, World};

@@ -14,7 +14,7 @@
 //! - A waiter is admitted when it conflicts with no holder and no *earlier* waiter: no waiter
 //!   starves.
 
-use crate::executor::TaskId;
+use crate::waiter::TaskId;
 use crate::world::Env;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};

@@ -4,7 +4,8 @@
 //! of `capacity` messages cannot overflow. [`Full`] is therefore a defect of the sender, or, for
 //! external threads (HTTP), a reason to answer "busy".
 
-use crate::executor::{RemoteWaker, TaskId};
+use crate::executor::RemoteWaker;
+use crate::waiter::TaskId;
 use crate::world::Env;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

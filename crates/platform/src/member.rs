@@ -1,15 +1,17 @@
 //! A drive with time limits and a count of its outstanding operations.
 
 use crate::buffers::{Bufs, Slice, Slices};
-use crate::drive::{Drive, DriveInfo, DriveSource, Durability, IoRequest};
+use crate::drive::{Drive, DriveInfo, DriveSource};
 use crate::error::{self, IoError, IoErrorKind};
 use crate::health::DriveHealth;
-use crate::ops::{Completion, Io, OnReturn, Waiter};
+use crate::ops::{Completion, Io};
 use crate::outcome::IoOutcome;
 use crate::oversight::{Exceeded, Overseer, Oversight, Terms};
+use crate::request::{Durability, IoRequest};
 use crate::time::Instant;
 use crate::time_limits::{DriveClass, LimitsByClass, TimeLimits};
 use crate::traffic::{Metered, Operation, TrafficRow};
+use crate::waiter::{OnReturn, Waiter};
 use crate::world::Env;
 use smallvec::smallvec;
 use std::cell::{Cell, RefCell};
@@ -156,7 +158,7 @@ impl Member {
             .ops
             .give_up(&self.oversight)
             .into_iter()
-            .for_each(|notice| notice.notify(executor));
+            .for_each(|notice| notice.notify(|task| executor.wake(task)));
         // The waiters have been notified already.
         drop(never_asked);
         self.oversight.starter.take().into_iter().for_each(|starter| executor.wake(starter));

@@ -1,9 +1,9 @@
 //! Outcomes of operations.
 
 use crate::buffers::Bufs;
-use crate::drive::StatusExtent;
 use crate::error::IoError;
 use crate::health::DriveHealth;
+use crate::request::StatusExtent;
 
 /// The outcome of an operation.
 #[derive(Debug)]

@@ -14,10 +14,9 @@
 //!   a queued operation ([`crate::Member`]) does not age.
 
 use crate::error::IoError;
-use crate::executor::{Executor, TaskId};
-use crate::ops::Waiter;
 use crate::time::Instant;
 use crate::traffic::{Metered, Operation};
+use crate::waiter::{TaskId, Waiter};
 use std::cell::{Cell, RefCell};
 use std::fmt::{Display, Formatter};
 use std::rc::{Rc, Weak};
@@ -115,11 +114,11 @@ pub(crate) enum LimitNotice {
 }
 
 impl LimitNotice {
-    pub(crate) fn notify(self, executor: &Executor) {
+    pub(crate) fn notify(self, wake: impl FnOnce(TaskId)) {
         match self {
-            LimitNotice::Waiter(waiter, error) => waiter.notify(executor, error),
+            LimitNotice::Waiter(waiter, error) => waiter.notify(wake, error),
             LimitNotice::Overseer(oversight) => oversight.tell(),
-            LimitNotice::Starter(task) => executor.wake(task),
+            LimitNotice::Starter(task) => wake(task),
         }
     }
 }

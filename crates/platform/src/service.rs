@@ -1,8 +1,9 @@
 //! Async functions that serve drive requests, and their adapter to the drive interface.
 
-use crate::drive::{Drive, DriveInfo, IoRequest};
+use crate::drive::{Drive, DriveInfo};
 use crate::ops::Completion;
 use crate::outcome::IoOutcome;
+use crate::request::IoRequest;
 use crate::runners::Runners;
 use crate::world::Env;
 use std::future::Future;

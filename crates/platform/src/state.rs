@@ -1,7 +1,7 @@
 //! Small durable state of a controller that is not on its drives.
 
 use crate::error::Result;
-use crate::world::LocalFuture;
+use crate::executor::LocalFuture;
 
 /// A folder of small named texts. Names are plain file names. A store is durable when the future
 /// completes; a crash leaves the old or the new content, never a mixture.

@@ -4,9 +4,7 @@ use crate::Buf;
 use crate::buffers::Slices;
 use crate::error::Result;
 use crate::ops::Io;
-use crate::world::{Env, LocalFuture};
 use std::fmt;
-use std::rc::Rc;
 use std::str::FromStr;
 
 /// The address of a stream or a listener.
@@ -141,28 +139,4 @@ pub trait Stream {
     fn abort(&self) {
         self.shutdown();
     }
-}
-
-/// A connected stream that is not yet attached to a shard.
-pub trait StreamSource: Send {
-    /// Attaches the stream to this shard.
-    ///
-    /// # Errors
-    /// When the shard's platform cannot attach another stream.
-    fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>>;
-
-    /// The other end.
-    fn peer(&self) -> Peer;
-}
-
-/// Accepts streams. Dropping it closes it (and removes a Unix socket's file).
-pub trait Listener {
-    /// Waits for the next stream; an error when the listener is closed.
-    fn accept(&self) -> LocalFuture<'_, Result<Box<dyn StreamSource>>>;
-
-    /// The actual address (the port, if port 0 was requested).
-    fn address(&self) -> Address;
-
-    /// Stops listening: a pending accept fails.
-    fn close(&self);
 }

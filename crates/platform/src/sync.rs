@@ -1,21 +1,13 @@
 //! Synchronisation within a shard: signals and one-time answers.
 
 pub use crate::credits::{Credits, Taken};
-use crate::executor::TaskId;
+pub use crate::split_mix::split_mix;
+use crate::waiter::TaskId;
 use crate::world::Env;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
-
-/// One step of SplitMix64 (Steele, Lea, Flood 2014): the next state and a random number.
-pub fn split_mix(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (state, z ^ (z >> 31))
-}
 
 /// Wakes all waiters when something may have changed. Waiters check their own condition.
 #[derive(Default)]

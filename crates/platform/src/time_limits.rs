@@ -1,6 +1,7 @@
 //! Time limits of drives, by class and operation.
 
-use crate::drive::{DriveInfo, DriveKind, IoRequest};
+use crate::drive::{DriveInfo, DriveKind};
+use crate::request::IoRequest;
 use std::time::Duration;
 
 /// A drive's time limits per operation, from the moment when the drive receives it. Time in which

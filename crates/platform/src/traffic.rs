@@ -6,8 +6,8 @@
 //!
 //! Budget: 5 ns for an operation, from its start to its end.
 
-use crate::drive::IoRequest;
 use crate::error::{IoError, IoErrorKind};
+use crate::request::IoRequest;
 use crate::tally::{Tally, TallyRow};
 use crate::time::Instant;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
-//! The platform as the code above it sees it.
+//! The platform as the code above it sees it: its services, what they open, and the handle to them.
 
 use crate::buffers::BufferPool;
 use crate::drive::DriveSource;
 use crate::error::{Error, ErrorKind, Result};
-use crate::executor::{Executor, JoinHandle};
+use crate::executor::{Executor, JoinHandle, LocalFuture};
 use crate::kept::{KeptMemory, KeptSize, OtherMemory};
 use crate::ops::{Completion, Io};
 use crate::oversight::Terms;
 use crate::state::StateStore;
-use crate::stream::{Address, Listener, StreamSource};
+use crate::stream::{Address, Peer, Stream};
 use crate::time::Instant;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +17,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use units::ByteCount;
-
-/// A boxed future that stays on its thread.
-pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Processor work, for which a model can charge time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +124,30 @@ pub trait World {
 
     /// Records an event for the hash and the trace of a run; no effect on the real platform.
     fn trace(&self, event: &'static str, a: u64, b: u64);
+}
+
+/// A connected stream that is not yet attached to a shard.
+pub trait StreamSource: Send {
+    /// Attaches the stream to this shard.
+    ///
+    /// # Errors
+    /// When the shard's platform cannot attach another stream.
+    fn attach(self: Box<Self>, env: &Env) -> Result<Rc<dyn Stream>>;
+
+    /// The other end.
+    fn peer(&self) -> Peer;
+}
+
+/// Accepts streams. Dropping it closes it (and removes a Unix socket's file).
+pub trait Listener {
+    /// Waits for the next stream; an error when the listener is closed.
+    fn accept(&self) -> LocalFuture<'_, Result<Box<dyn StreamSource>>>;
+
+    /// The actual address (the port, if port 0 was requested).
+    fn address(&self) -> Address;
+
+    /// Stops listening: a pending accept fails.
+    fn close(&self);
 }
 
 struct Inner {
