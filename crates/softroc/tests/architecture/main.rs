@@ -1,5 +1,7 @@
-//! Tests of the architecture: imports, forbidden calls, lengths, unused items, paths in documents.
+//! Tests of the architecture: imports, circles of files, forbidden calls, lengths, unused items,
+//! paths in documents.
 
+mod circles;
 mod columns;
 mod documents;
 mod mass;
