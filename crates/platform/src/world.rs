@@ -1,4 +1,4 @@
-//! The platform as the code above it sees it: its services, what they open, and the handle to them.
+//! The services of a platform for a shard, the streams that they open, and the handle to them.
 
 use crate::buffers::BufferPool;
 use crate::drive::DriveSource;

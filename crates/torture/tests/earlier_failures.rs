@@ -55,7 +55,23 @@ const KEPT: [(u64, &str); 17] = [
 ];
 
 /// Seeds that once failed, with or without a cache, and why.
-const AS_DRAWN: [(u64, bool, &str); 35] = [
+const AS_DRAWN: [(u64, bool, &str); 38] = [
+    (
+        2_912_061_406,
+        false,
+        "the harness missed the removal of the only other copy before its reply (scene/tests.rs)",
+    ),
+    (
+        2_912_061_635,
+        false,
+        "a log device under the name of a smaller drive was missing \
+            (controller/tests/log_devices.rs)",
+    ),
+    (
+        3_733_000_479,
+        false,
+        "a drive that was cut off was not found once it was whole (controller/tests/grown.rs)",
+    ),
     (
         664_080_398,
         false,

@@ -108,6 +108,7 @@ impl Foreign {
             .enumerate()
             .filter_map(|(slot, drive)| Some((slot, drive.as_ref()?)))
             .collect();
+        self.inventory.remember_ends(seats.iter().map(|(_, drive)| &***drive)).await?;
         self.keep_metadata(array, &seats).await?;
         if let Err(error) = self.write_creating(array, &seats).await {
             for (_, drive) in &seats {

@@ -5,7 +5,7 @@
 //! stored (`drives.toml`). If a drive is larger, and has no SoftROC metadata at its end, the
 //! metadata is searched at the earlier end. If it is found there, the drive is used with its
 //! earlier size, until an operator wants more ([`Inventory::let_grow`]): then the metadata moves to
-//! the new end.
+//! the new end. If a drive is smaller and has no label, the stored size stays until it gets one.
 //!
 //! # Fault model and invariants
 //! - The drive is unused during the move: no running array, no outstanding write.
@@ -91,18 +91,14 @@ impl Drive {
     /// Whether the drive is smaller than at its last use and has no label: the label may be at the
     /// end that it had. If the drive becomes larger again, it is searched there.
     pub(super) fn is_cut(&self, label: &LabelSeen) -> bool {
-        let is_smaller =
-            self.access().zip(self.was.get()).is_some_and(|(access, was)| access.info().size < was);
-        is_smaller && matches!(label, LabelSeen::Blank | LabelSeen::Bad(_))
+        self.shrunk().is_some() && matches!(label, LabelSeen::Blank | LabelSeen::Bad(_))
     }
 
-    /// It is about to get a label at its present end, which becomes the one to remember. Returns
-    /// whether that is new.
-    fn ends_here(&self) -> bool {
-        let size = self.access().map(|access| access.info().size);
-        let is_new = size.zip(self.was.get()).is_some_and(|(size, was)| size < was);
-        size.filter(|_| is_new).into_iter().for_each(|size| self.set_earlier_size(size));
-        is_new
+    /// Its present size and that at its last use, if it is smaller now.
+    fn shrunk(&self) -> Option<(ByteCount, ByteCount)> {
+        let (access, was) = self.access().zip(self.was.get())?;
+        let size = access.info().size;
+        (size < was).then_some((size, was))
     }
 }
 
@@ -263,16 +259,25 @@ fn generation(carried: &Carried) -> u64 {
 }
 
 impl Inventory {
-    /// Remembers the present ends of drives that are about to get a label there, where they were
+    /// Remembers the present sizes of drives that are about to get a label at their end, and were
     /// larger before.
     ///
     /// # Errors
-    /// When that cannot be stored.
-    pub(crate) async fn remember_ends(&self, drives: impl Iterator<Item = &Drive>) -> Result<()> {
-        if drives.filter(|drive| drive.ends_here()).count() == 0 {
+    /// When these cannot be stored: the earlier ones stay.
+    pub(crate) async fn remember_ends<'a>(
+        &self,
+        drives: impl Iterator<Item = &'a Drive>,
+    ) -> Result<()> {
+        let shrunk: Vec<_> = drives.filter_map(|drive| Some((drive, drive.shrunk()?))).collect();
+        if shrunk.is_empty() {
             return Ok(());
         }
-        self.store_drives().await
+        shrunk.iter().for_each(|(drive, (size, _))| drive.set_earlier_size(*size));
+        let stored = self.store_drives().await;
+        if stored.is_err() {
+            shrunk.iter().for_each(|(drive, (_, was))| drive.set_earlier_size(*was));
+        }
+        stored
     }
 
     /// Requests the full size of a drive in use, from the next start on.
